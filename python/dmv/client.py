@@ -6,16 +6,20 @@ import base64
 import itertools
 import json
 import os
+import queue
 import shutil
 import subprocess
 import threading
-from concurrent.futures import Future
+import weakref
 from typing import Any, Callable, Dict, List, Optional
 
 from .errors import DmvError, of_answer
 
 #: Called with what has been done so far: files, bytes, new_bytes, objects, total_files, total_bytes.
 Progress = Callable[[Dict[str, Any]], None]
+
+#: A request has at most so many bytes.
+MAX_REQUEST = 16 << 20
 
 
 class Result:
@@ -34,10 +38,40 @@ class Result:
         return self.output[0] if self.output else {}
 
 
-class _Pending:
-    def __init__(self, progress: Optional[Progress]) -> None:
-        self.future: "Future[Dict[str, Any]]" = Future()
-        self.progress = progress
+class _Calls:
+    """The calls that have no answer yet. The thread that reads answers knows only this."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: Dict[int, "queue.SimpleQueue[Optional[Dict[str, Any]]]"] = {}
+        self._is_over = False
+
+    def begin(self, identity: int) -> "queue.SimpleQueue[Optional[Dict[str, Any]]]":
+        messages: "queue.SimpleQueue[Optional[Dict[str, Any]]]" = queue.SimpleQueue()
+        with self._lock:
+            if self._is_over:
+                messages.put(None)
+            else:
+                self._waiting[identity] = messages
+        return messages
+
+    def end(self, identity: int) -> None:
+        with self._lock:
+            self._waiting.pop(identity, None)
+
+    def read(self, answers: Any) -> None:
+        for line in answers:
+            message = json.loads(line)
+            is_progress = message.get("method") == "progress"
+            identity = message["params"]["id"] if is_progress else message.get("id")
+            with self._lock:
+                messages = self._waiting.get(identity)
+            if messages is not None:
+                messages.put(message)
+        with self._lock:
+            self._is_over = True
+            for messages in self._waiting.values():
+                messages.put(None)
 
 
 def program() -> str:
@@ -50,63 +84,39 @@ def program() -> str:
 
 
 class Client:
-    """A process ``dmv api``. Several threads may call it at the same time."""
+    """A process ``dmv api``. Several threads may call it at the same time. It ends with the client."""
 
-    def __init__(self, directory: Optional[str] = None, command: Optional[str] = None) -> None:
-        arguments = [command or program()]
+    def __init__(self, directory: Optional[str] = None) -> None:
+        arguments = [program()]
         if directory is not None:
-            arguments += ["-C", os.fspath(directory)]
+            # Absolute, so that no name is taken for an option.
+            arguments += ["-C", os.path.abspath(directory)]
         self._ids = itertools.count(1)
-        self._pending: Dict[int, _Pending] = {}
-        self._lock = threading.Lock()
+        self._calls = _Calls()
         self._sending = threading.Lock()
-        self._gone: Optional[DmvError] = None
+        self._pid = os.getpid()
+        # In a session of its own, so that Ctrl-C at the terminal reaches Python alone.
         self._process = subprocess.Popen(
             arguments + ["api"],
-            # Answers with content are long lines.
-            bufsize=1 << 20,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Answers with content are long lines.
+            bufsize=1 << 20,
+            start_new_session=True,
         )
         first = self._process.stdout.readline()
         if not first:
             _, said = self._process.communicate()
-            raise of_start(said)
+            raise DmvError(said.decode("utf-8", "replace").strip() or "dmv api has not begun")
         self.hello: Dict[str, Any] = json.loads(first)["params"]
         if self.hello["version"] != 1:
             self._process.kill()
             raise DmvError(f"this package speaks version 1 of dmv api, and dmv version {self.hello['version']}")
-        # Both end with the process.
-        threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=self._drain, daemon=True).start()
-
-    def _drain(self) -> None:
-        # A full pipe would stop the program.
-        for _ in self._process.stderr:
-            pass
-
-    def _read(self) -> None:
-        for line in self._process.stdout:
-            message = json.loads(line)
-            if message.get("method") == "progress":
-                pending = self._pending.get(message["params"]["id"])
-                if pending is not None and pending.progress is not None:
-                    pending.progress(message["params"])
-                continue
-            with self._lock:
-                pending = self._pending.pop(message.get("id"), None)
-            if pending is None:
-                continue
-            if "error" in message:
-                pending.future.set_exception(of_answer(message["error"]))
-            else:
-                pending.future.set_result(message["result"])
-        with self._lock:
-            self._gone = DmvError("dmv api has ended")
-            left, self._pending = list(self._pending.values()), {}
-        for pending in left:
-            pending.future.set_exception(self._gone)
+        # These end with the process, and do not know the client, so that it can go.
+        for work, stream in ((self._calls.read, self._process.stdout), (_drain, self._process.stderr)):
+            threading.Thread(target=work, args=(stream,), daemon=True).start()
+        self._end = weakref.finalize(self, _end, self._process, self._pid)
 
     def call(
         self,
@@ -114,23 +124,45 @@ class Client:
         params: Optional[Dict[str, Any]] = None,
         progress: Optional[Progress] = None,
     ) -> Result:
-        """Run a command and return what it answers. Ctrl-C cancels it."""
-        pending, identity = _Pending(progress), next(self._ids)
-        given = {name: _value(value) for name, value in (params or {}).items() if value is not None}
-        request = {"jsonrpc": "2.0", "id": identity, "method": method, "params": given}
-        with self._lock:
-            if self._gone is not None:
-                raise self._gone
-            self._pending[identity] = pending
-        self._send(request)
-        try:
-            return Result(pending.future.result())
-        except KeyboardInterrupt:
-            self._send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": identity}})
-            raise
+        """Run a command and return what it answers.
 
-    def _send(self, request: Dict[str, Any]) -> None:
-        line = json.dumps(request).encode() + b"\n"
+        Ctrl-C cancels it, and so does an exception of ``progress``, which is called in this thread.
+        """
+        if os.getpid() != self._pid:
+            raise DmvError("a process that was forked needs a Repository of its own")
+        identity = next(self._ids)
+        given = {name: _value(value) for name, value in (params or {}).items() if value is not None}
+        line = _line({"jsonrpc": "2.0", "id": identity, "method": method, "params": given})
+        messages = self._calls.begin(identity)
+        is_answered = False
+        try:
+            self._send(line)
+            while True:
+                message = messages.get()
+                is_answered = message is None or "method" not in message
+                if message is None:
+                    raise DmvError("dmv api has ended")
+                if "error" in message:
+                    raise of_answer(message["error"])
+                if is_answered:
+                    return Result(message["result"])
+                if progress is not None:
+                    progress(message["params"])
+        except BaseException:
+            if not is_answered:
+                self._cancel(identity)
+            raise
+        finally:
+            self._calls.end(identity)
+
+    def _cancel(self, identity: int) -> None:
+        try:
+            self._send(_line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": identity}}))
+        except DmvError:
+            # It has ended, and the call with it.
+            pass
+
+    def _send(self, line: bytes) -> None:
         try:
             with self._sending:
                 self._process.stdin.write(line)
@@ -140,18 +172,31 @@ class Client:
 
     def close(self) -> None:
         """End the process when it has answered everything."""
-        try:
-            with self._sending:
-                self._process.stdin.close()
-        except BrokenPipeError:
-            # It has ended already.
-            pass
-        self._process.wait()
+        self._end()
 
 
-def of_start(said: bytes) -> DmvError:
-    """Return the exception for a process that has not begun."""
-    return DmvError(said.decode("utf-8", "replace").strip() or "dmv api has not begun")
+def _drain(stream: Any) -> None:
+    # A full pipe would stop the program.
+    for _ in stream:
+        pass
+
+
+def _end(process: "subprocess.Popen[bytes]", pid: int) -> None:
+    if os.getpid() != pid:
+        return
+    try:
+        process.stdin.close()
+    except BrokenPipeError:
+        # It has ended already.
+        pass
+    process.wait()
+
+
+def _line(request: Dict[str, Any]) -> bytes:
+    line = json.dumps(request, allow_nan=False).encode() + b"\n"
+    if len(line) > MAX_REQUEST:
+        raise ValueError("a request has at most 16 MiB")
+    return line
 
 
 def _value(value: Any) -> Any:

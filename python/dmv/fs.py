@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from datetime import datetime
 from typing import Any, Dict, List, Optional
 
@@ -25,6 +27,13 @@ class DmvFileSystem(AbstractFileSystem):
 
     protocol = "dmv"
     root_marker = ""
+    # Where "." is and what a revision names may be another thing the next time.
+    cachable = False
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        path = super()._strip_protocol(path)
+        return path.lstrip("/") if isinstance(path, str) else path
 
     def __init__(
         self,
@@ -43,6 +52,8 @@ class DmvFileSystem(AbstractFileSystem):
         self._directories: Dict[str, List[Dict[str, Any]]] = {}
 
     def _pinned(self, rev: str) -> str:
+        # Fails unless it is a revision: `log` takes a path, too.
+        self.repository.ls(f"{rev}:")
         return self.repository.log(rev, limit=1)[0]["id"]
 
     def _place(self, path: str) -> str:
@@ -55,8 +66,11 @@ class DmvFileSystem(AbstractFileSystem):
 
     def _entry(self, prefix: str, entry: Dict[str, Any]) -> Dict[str, Any]:
         kind = entry["kind"]
+        path = entry["path"]
+        if "path_b64" in entry:
+            path = os.fsdecode(base64.b64decode(entry["path_b64"]))
         return {
-            "name": prefix + entry["path"],
+            "name": prefix + path,
             "size": entry["size"],
             "type": _KINDS.get(kind, "file"),
             "kind": kind,
@@ -129,15 +143,18 @@ class DmvFileSystem(AbstractFileSystem):
         except DmvError as error:
             if error.code in _NOT_FOUND:
                 raise FileNotFoundError(path) from None
-            if error.code == "wrong-kind":
+            if error.code == "wrong-kind" and self.info(path)["type"] == "directory":
                 raise IsADirectoryError(path) from None
             raise
 
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None, **options: Any) -> "DmvFile":
         if mode != "rb":
             raise OSError(f"a commit does not change: {path} opens only for reading")
-        if self.info(path)["type"] == "directory":
+        info = self.info(path)
+        if info["type"] == "directory":
             raise IsADirectoryError(path)
+        if info.get("kind") == "conflict":
+            raise OSError(f"{path} is an unresolved conflict: dmv conflicts")
         return DmvFile(self, path, mode, block_size=block_size or PIECE, **options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
 
 from .client import Client, Progress, Result
@@ -38,7 +37,6 @@ class Repository:
     def __init__(self, directory: PathLike = ".", offline: bool = False) -> None:
         self._client = Client(os.fsdecode(directory))
         self._offline = offline
-        self._closing = threading.Lock()
         # A directory without a repository is told at once, not by the first call.
         try:
             self.call("branch")
@@ -59,8 +57,7 @@ class Repository:
 
     def close(self) -> None:
         """End the conversation. What was called before is done."""
-        with self._closing:
-            self._client.close()
+        self._client.close()
 
     def __enter__(self) -> "Repository":
         return self
@@ -131,7 +128,7 @@ class Repository:
         """
         from .fs import DmvFileSystem
 
-        return DmvFileSystem(repository=self, rev=rev, follow=follow, skip_instance_cache=True)
+        return DmvFileSystem(repository=self, rev=rev, follow=follow)
 
     # Changing
 

@@ -1,5 +1,7 @@
+import os
 import pathlib
 
+import dmv
 import pytest
 
 fsspec = pytest.importorskip("fsspec")
@@ -55,6 +57,39 @@ def test_a_commit_does_not_change_and_a_branch_does(repo):
     assert fixed.cat_file("notes.txt") == b"first\n"
     assert following.cat_file("notes.txt") == b"second\n"
     assert following.modified("notes.txt") > fixed.modified("notes.txt")
+
+
+def test_a_path_is_no_revision(repo):
+    for wrong in ("shots", "@..@", "notes.txt"):
+        with pytest.raises(Exception, match="no branch, tag or commit|no-such|revision"):
+            repo.fs(wrong)
+
+
+def test_odd_names_and_leading_slashes(repo):
+    name = b"caf\xe9 #1.txt"
+    with open(os.path.join(os.fsencode(repo.root), name), "w") as file:
+        file.write("x")
+    repo.commit("odd")
+    fs = repo.fs("main")
+    assert fs.cat_file(os.fsdecode(name)) == b"x"
+    assert fs.open("/" + os.fsdecode(name)).read() == b"x"
+    assert fs.isdir("/shots") and fs.glob("/shots/*.exr") == fs.glob("shots/*.exr")
+
+
+def test_a_conflict_is_no_empty_file(repo):
+    repo.branch("other")
+    note = pathlib.Path(repo.root) / "notes.txt"
+    note.write_text("ours\n")
+    repo.commit("ours")
+    repo.checkout("other")
+    note.write_text("theirs\n")
+    repo.commit("theirs")
+    with pytest.raises(dmv.Conflicts):
+        repo.merge("main")
+    fs = repo.fs("@")
+    for read in (fs.cat_file, fs.open):
+        with pytest.raises((OSError, dmv.DmvError)):
+            read("notes.txt")
 
 
 def test_addresses_name_a_revision(repo):

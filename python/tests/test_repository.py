@@ -1,3 +1,4 @@
+import gc
 import os
 import pathlib
 import threading
@@ -113,3 +114,68 @@ def test_a_process_that_has_ended_is_told(repo):
     with pytest.raises(dmv.DmvError, match="has ended"):
         for _ in range(3):
             repo.status()
+
+
+def test_an_option_of_one_call_is_not_kept_for_the_next(repo):
+    signed = repo.commit("signed", allow_empty=True, sign=True)["commit"]
+    plain = repo.commit("plain", allow_empty=True)["commit"]
+    checked = [repo.call("verify-commit", rev=commit).document["signature"] for commit in (signed, plain)]
+    assert checked == ["good", "none"]
+
+
+def test_a_new_remote_is_known_to_the_next_call(repo, tmp_path):
+    dmv.init(tmp_path / "nas").close()
+    repo.branches()
+    repo.call("remote.add", name="nas", url=str(tmp_path / "nas"))
+    repo.push("nas")
+    assert repo.log("nas/main") == repo.log("main")
+
+
+def test_an_empty_list_of_paths_is_not_everything(repo):
+    (root(repo) / "notes.txt").write_text("second\n")
+    with pytest.raises(dmv.Usage):
+        repo.commit("nothing", paths=[])
+    assert len(repo.log()) == 1
+
+
+def test_what_no_message_can_hold_is_refused_at_once(repo):
+    for wrong in (float("nan"), float("inf"), "x" * (17 << 20)):
+        with pytest.raises(ValueError):
+            repo.call("log", max_count=wrong)
+    assert repo.status()["clean"]
+
+
+def test_progress_is_called_in_the_calling_thread_and_may_fail(repo):
+    (root(repo) / "large").write_bytes(os.urandom(64 << 20))
+    heard = []
+
+    def progress(done):
+        heard.append(threading.current_thread())
+        repo.branches()
+        raise KeyError("mine")
+
+    try:
+        repo.call("commit", progress, message="large")
+    except KeyError:
+        assert heard == [threading.current_thread()]
+    assert repo.branches()
+
+
+def test_a_forked_process_is_refused(repo):
+    child = os.fork()
+    if child == 0:
+        try:
+            repo.branches()
+        except dmv.DmvError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert repo.branches()
+
+
+def test_a_repository_that_is_forgotten_ends_its_process(repo):
+    other = dmv.Repository(repo.root)
+    process = other._client._process
+    del other
+    gc.collect()
+    assert process.wait(timeout=60) == 0

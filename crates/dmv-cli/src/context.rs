@@ -71,7 +71,7 @@ pub struct Context {
     warned: Cell<bool>,
     /// Whether the user knows that a branch of this bare repository is behind.
     pub told_behind: Cell<bool>,
-    /// The repository that all requests of a session use.
+    /// The repository that all requests of a session use that only read.
     shared: Option<Arc<SharedRepo>>,
     /// The revisions of places that the user has named, for hints.
     pub revisions: RefCell<Vec<String>>,
@@ -120,6 +120,17 @@ impl Context {
         if command_use == CommandUse::Shows {
             self.page();
         }
+    }
+
+    /// Returns whether the command is a request of another program, whose standard output has messages.
+    #[cfg(feature = "git")]
+    pub fn is_request(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Returns whether the command changes no repository.
+    pub fn only_reads(&self) -> bool {
+        self.reads.get()
     }
 
     /// Returns the description of the command line.
@@ -209,8 +220,9 @@ impl Context {
             return Err(failure.hint(way_to_trust(&place.dmv)));
         }
         let repo = match &self.shared {
-            Some(shared) => shared.get(place, whose)?,
-            None => Arc::new(Repo::open_as(place, whose)?),
+            Some(shared) if self.reads.get() => shared.get(place, whose)?,
+            // What a command tells its repository, such as how to sign, is for this command alone.
+            _ => Arc::new(Repo::open_as(place, whose)?),
         };
         repo.read_dates_by(crate::date::until);
         #[cfg(feature = "git")]

@@ -102,6 +102,8 @@ pub struct KeptOutput {
     pub data: Vec<u8>,
     /// Notes, warnings and sums, as lines of JSON.
     pub remarks: Vec<u8>,
+    /// There was more than is kept. The documents and the data are gone then.
+    pub is_full: bool,
 }
 
 /// Notes and warnings that are kept have together at most so many bytes.
@@ -123,10 +125,11 @@ impl KeptOutput {
         Ok(())
     }
 
-    fn make_room(&self, bytes: usize) -> io::Result<()> {
-        if self.documents.len() + self.data.len() + bytes > MAX_KEPT_BYTES {
-            let message = "an answer has at most 64 MiB: ask for less, such as a range of bytes";
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    fn make_room(&mut self, bytes: usize) -> io::Result<()> {
+        self.is_full |= self.documents.len() + self.data.len() + bytes > MAX_KEPT_BYTES;
+        if self.is_full {
+            (self.documents, self.data) = Default::default();
+            return Err(io::Error::other("an answer would be too large"));
         }
         Ok(())
     }

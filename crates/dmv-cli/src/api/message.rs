@@ -230,7 +230,7 @@ mod tests {
         let kept = KeptOutput {
             documents: b"{\"a\":1}\n{\"b\":\"\\n\"}\n".to_vec(),
             data: b"\0\xff".to_vec(),
-            remarks: Vec::new(),
+            ..KeptOutput::default()
         };
         let answered: Value = serde_json::from_slice(&answer(&json!("x"), 1, &kept))?;
         let output = json!([{ "a": 1 }, { "b": "\n" }]);

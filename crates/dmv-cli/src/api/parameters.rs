@@ -20,6 +20,9 @@ const NO_METHODS: [&str; 8] = [
     "web",
 ];
 
+/// Runs a program that the client names, and a request could not stop it.
+const BISECT_RUN: &str = "bisect.run";
+
 /// Options of every command that a request may have.
 const GENERAL: [&str; 3] = ["offline", "verbose", "yes"];
 
@@ -66,11 +69,12 @@ pub fn command_words(
             continue;
         }
         let mut own = command.get_arguments().filter(|arg| is_own(arg));
-        let found = own.find(|arg| is_named(arg, name));
+        let found = own.find(|arg| names_of(command, arg).contains(name));
         let Some(arg) = found else {
             return Err(wrong(format!("{method} has no parameter '{name}'")));
         };
         match option_of(arg) {
+            Some(option) if takes_several(arg) => add_pair(&mut words, &option, value)?,
             Some(option) => add_option(&mut words, &option, value, is_flag(arg))?,
             None => values.push(Values {
                 arg,
@@ -88,6 +92,9 @@ fn find<'c>(program: &'c Command, method: &str) -> Result<&'c Command, WrongCall
         code: NO_METHOD,
         message: format!("there is no method '{method}'"),
     };
+    if method == BISECT_RUN {
+        return Err(unknown());
+    }
     let mut found = program;
     for (depth, word) in method.split('.').enumerate() {
         let is_method = word != "help" && (depth > 0 || !NO_METHODS.contains(&word));
@@ -110,19 +117,15 @@ fn is_own(arg: &Arg) -> bool {
 }
 
 /// The names of a parameter: that of the option with `_` for `-`, and for an argument the word of its kind.
-fn is_named(arg: &Arg, name: &str) -> bool {
-    if arg.is_positional() {
-        let id = arg.get_id().as_str();
-        return match name {
-            "rev" => matches!(id, "revision" | "revisions" | "words"),
-            "a" | "b" => id == "words",
-            _ => id == name && id != "words",
-        };
-    }
-    match arg.get_long() {
-        Some(long) => long.replace('-', "_") == name,
-        None => arg.get_id() == name && option_of(arg).is_some(),
-    }
+fn names_of(command: &Command, arg: &Arg) -> Vec<String> {
+    let id = arg.get_id().as_str();
+    let names: &[&str] = match (arg.get_long(), id) {
+        (Some(long), _) => return vec![long.replace('-', "_")],
+        (None, "words") if command.get_name() == "diff" => &["a", "b"],
+        (None, "words" | "revision" | "revisions") => &["rev"],
+        (None, id) => &[id],
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// An option as it is typed, in its long form if it has one.
@@ -135,6 +138,28 @@ fn is_flag(arg: &Arg) -> bool {
     let takes = |range: clap::builder::ValueRange| range.takes_values();
     !arg.get_num_args().is_some_and(takes)
         && matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count)
+}
+
+/// Whether an option is followed by more than one value.
+fn takes_several(arg: &Arg) -> bool {
+    arg.get_num_args()
+        .is_some_and(|range| range.min_values() > 1)
+}
+
+/// Adds an option whose values follow it as words of their own.
+fn add_pair(words: &mut Vec<OsString>, option: &str, value: &Value) -> Result<(), WrongCall> {
+    let texts = texts(option, value)?;
+    if texts
+        .iter()
+        .any(|text| text.as_encoded_bytes().starts_with(b"-"))
+    {
+        return Err(wrong(format!("no value of '{option}' begins with '-'")));
+    }
+    if !texts.is_empty() {
+        words.push(option.into());
+        words.extend(texts);
+    }
+    Ok(())
 }
 
 fn add_option(
@@ -163,6 +188,10 @@ fn add_option(
 fn texts(name: &str, value: &Value) -> Result<Vec<OsString>, WrongCall> {
     Ok(match value {
         Value::Null => Vec::new(),
+        Value::Array(values) if values.is_empty() => {
+            // A program has found no path: that does not mean all of them.
+            return Err(wrong(format!("'{name}' is an empty list")));
+        }
         Value::Array(values) => {
             let texts = values.iter().map(|value| text(name, value));
             texts.collect::<Result<_, _>>()?
@@ -282,6 +311,11 @@ mod tests {
                 "cat -- @:a",
             ),
             ("branch", json!({ "name": null }), "branch --"),
+            (
+                "branch",
+                json!({ "move": ["a", "b"] }),
+                "branch --move a b --",
+            ),
         ] {
             assert_eq!(words(method, params), Ok(expected.to_owned()), "{method}");
         }
@@ -293,6 +327,9 @@ mod tests {
             ("web", json!({})),
             ("remote.web", json!({})),
             ("remote.help", json!({})),
+            ("bisect.run", json!({ "command": "true" })),
+            ("branch", json!({ "move": ["a", "--x"] })),
+            ("commit", json!({ "paths": [] })),
             ("log", json!({ "help": true })),
             ("", json!({})),
             ("log", json!({ "json": true })),
@@ -317,30 +354,27 @@ mod tests {
         if below.is_empty() || !command.is_subcommand_required_set() {
             let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
             let names: Vec<String> = shown
-                .flat_map(names)
+                .flat_map(|arg| names(command, arg))
                 .map(|name| format!("`{name}`"))
                 .collect();
             out.push_str(&format!("| `{method}` | {} |\n", names.join(", ")));
         }
         for one in below {
-            rows(one, &format!("{method}.{}", one.get_name()), out);
+            let method = format!("{method}.{}", one.get_name());
+            if method != BISECT_RUN {
+                rows(one, &method, out);
+            }
         }
     }
 
-    fn names(arg: &Arg) -> Vec<String> {
+    fn names(command: &Command, arg: &Arg) -> Vec<String> {
         let many = match arg.get_action() {
             ArgAction::Append => "…",
             _ if is_flag(arg) => "?",
             _ => "",
         };
-        let id = arg.get_id().as_str();
-        let names = match (arg.get_long(), id) {
-            (Some(long), _) => vec![long.replace('-', "_")],
-            (None, "words") => vec!["rev".to_owned(), "a".to_owned(), "b".to_owned()],
-            (None, "revision" | "revisions") => vec!["rev".to_owned()],
-            (None, id) => vec![id.to_owned()],
-        };
-        names.into_iter().map(|name| name + many).collect()
+        let names = names_of(command, arg).into_iter();
+        names.map(|name| name + many).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A session with one client: reads its requests, runs several at once, answers each when it is done.
 //!
-//! All requests use one open repository. A thread of the session does nothing but wait for the next request, and one
+//! Requests that only read use one open repository. A thread of the session does nothing but wait for the next request, and one
 //! more tells how far the running ones are.
 
 use crate::api::message::{
@@ -9,7 +9,7 @@ use crate::api::message::{
 use crate::api::parameters::command_words;
 use crate::args::Cli;
 use crate::context::Context;
-use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_OTHER, Failure};
 use crate::globals::{Color, Globals};
 use clap::{CommandFactory, FromArgMatches};
 use dmv_core::job::Job;
@@ -82,7 +82,7 @@ impl<W: Write + Send + 'static> Session<W> {
     /// # Errors
     ///
     /// If `input` cannot be read, or the system starts no thread.
-    pub fn serve(self: &Arc<Self>, mut input: impl BufRead) -> io::Result<()> {
+    pub fn serve(self: &Arc<Self>, input: impl BufRead + Send + 'static) -> io::Result<()> {
         let mut workers = Vec::new();
         for _ in 0..MAX_RUNNING {
             let session = self.clone();
@@ -90,17 +90,27 @@ impl<W: Write + Send + 'static> Session<W> {
         }
         let session = self.clone();
         workers.push(threads::start(move || session.tell_progress())?);
-        let read = self.read_requests(&mut input);
-        self.lock().is_over = true;
-        self.changed.notify_all();
+        let session = self.clone();
+        let reader = threads::start(move || session.read_requests(input))?;
         for worker in workers {
             // A panic has been reported. The others are done.
             let _ = worker.join();
         }
+        // Of a client that reads no answers, the reader may wait for a request that never comes.
+        if reader.is_finished() {
+            return reader.join().unwrap_or(Ok(()));
+        }
+        Ok(())
+    }
+
+    fn read_requests(&self, mut input: impl BufRead) -> io::Result<()> {
+        let read = self.take_requests(&mut input);
+        self.lock().is_over = true;
+        self.changed.notify_all();
         read
     }
 
-    fn read_requests(&self, input: &mut impl BufRead) -> io::Result<()> {
+    fn take_requests(&self, input: &mut impl BufRead) -> io::Result<()> {
         while !self.is_deaf.load(Ordering::Relaxed) {
             let line = match read_line(input)? {
                 Line::Text(line) if line.is_empty() => continue,
@@ -258,8 +268,17 @@ impl<W: Write + Send + 'static> Session<W> {
         let mut context = Context::of_a_request(globals, name, words, self.shared.clone());
         context.job = job.clone();
         let done = (self.run)(&context, &cli.command);
+        if !context.only_reads() {
+            // It may have changed settings, which the stamp of a repository does not cover.
+            self.shared.forget();
+        }
         let kept = context.ui.take_kept();
         match done {
+            _ if kept.is_full => {
+                let message =
+                    "an answer has at most 64 MiB: ask for less, such as a range of bytes";
+                message::failure(&id, &Failure::new("too-large", EXIT_OTHER, message), &kept)
+            }
             Ok(exit) => message::answer(&id, exit, &kept),
             Err(failure) => message::failure(&id, &failure, &kept),
         }
@@ -507,9 +526,8 @@ mod tests {
         let mut requests = requests.ok_or(io::ErrorKind::NotFound)?;
         writeln!(requests, r#"{{"jsonrpc":"2.0","id":1,"method":"gc"}}"#)?;
         drop(answers);
-        // The answer to this finds nobody, and the next one nobody who reads.
+        // The answer to this finds nobody. The input stays open.
         writeln!(requests, r#"{{"jsonrpc":"2.0","id":2,"method":"log"}}"#)?;
-        while writeln!(requests, "{{").is_ok() {}
         session.join().expect("the session has no fault")
     }
 }

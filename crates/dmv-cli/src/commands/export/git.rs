@@ -43,6 +43,11 @@ fn to_stream(context: &Context, file: &Path, options: &ExportOptions) -> Result<
     let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
     let done = write(context, &repo, &target, options)?;
     if file == Path::new("-") {
+        if context.is_request() {
+            return Err(Failure::usage(
+                "a request writes a stream to a file, not to '-'",
+            ));
+        }
         // Standard output has the stream, and nothing else.
         write_stream(&target, Stdio::inherit())?;
         tell(context, &done);
