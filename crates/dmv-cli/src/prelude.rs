@@ -8,8 +8,7 @@ pub(crate) use crate::failure::{
 };
 pub(crate) use crate::format::json::{Json, ToJson, object, path, paths, texts};
 pub(crate) use crate::format::text::{
-    SHORT_ID, bytes, clean, count, duration, patterns, rfc3339, shown, subject, text_of, time,
-    written,
+    SHORT_ID, bytes, clean, count, patterns, rfc3339, shown, subject, text_of, time, written,
 };
 pub(crate) use crate::headline::on;
 pub(crate) use crate::on_demand::supplied;

@@ -2,6 +2,7 @@
 
 use crate::config::DEFAULT_BRANCH;
 use crate::context::scratch;
+use crate::format::text::duration;
 use crate::peers::refuse_address;
 use crate::prelude::*;
 use dmv_core::repo::RefChange;
