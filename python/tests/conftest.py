@@ -1,9 +1,16 @@
 """A repository with some files, made anew for each test."""
 
+import importlib.util
 import pathlib
 
 import dmv
 import pytest
+
+if importlib.util.find_spec("fsspec"):
+    import fsspec
+
+    # As an installed package does by its entry point.
+    fsspec.register_implementation("dmv", "dmv.fs.DmvFileSystem", clobber=True)
 
 
 @pytest.fixture(autouse=True)
