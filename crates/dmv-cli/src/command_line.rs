@@ -195,8 +195,8 @@ fn help_topic(args: &[OsString]) -> Option<&str> {
     (args[at] == "help" && !is_command).then_some(topic)
 }
 
-/// What the parser says is wrong with the arguments, without its advice.
-fn what_is_wrong(e: &clap::Error) -> String {
+/// Returns what the parser says is wrong with the arguments, without its advice.
+pub fn what_is_wrong(e: &clap::Error) -> String {
     let text = e.render().to_string();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let first = lines.split(|line| line.is_empty()).next();

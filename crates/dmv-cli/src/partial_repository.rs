@@ -9,6 +9,8 @@ use dmv_core::escape::{Argument, Hint};
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::commit::Commit;
+use dmv_core::object::root::Root;
+use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{Expiry, LackOf, Location, Purge, Repo, RepoError, RepoSlice, StoredHistory};
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
@@ -341,4 +343,9 @@ pub fn brief(subset: &Subset) -> String {
         0 => shown,
         more => format!("{shown} and {more} more (dmv subset)"),
     }
+}
+
+/// Returns whether content of a file is not stored here. Damage is for `verify` to tell.
+pub fn lacks(repo: &Repo, entry: &TreeEntry) -> bool {
+    entry.kind.is_blob() && !repo.has_root(Root::of(entry)).unwrap_or(true)
 }

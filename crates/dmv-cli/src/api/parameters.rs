@@ -122,7 +122,7 @@ fn names_of(command: &Command, arg: &Arg) -> Vec<String> {
     let names: &[&str] = match (arg.get_long(), id) {
         (Some(long), _) => return vec![long.replace('-', "_")],
         (None, "words") if command.get_name() == "diff" => &["a", "b"],
-        (None, "words" | "revision" | "revisions") => &["rev"],
+        (None, "words" | "revision" | "revisions" | "onto") => &["rev"],
         (None, id) => &[id],
     };
     names.iter().map(|name| (*name).to_owned()).collect()

@@ -1,13 +1,14 @@
 //! A session with one client: reads its requests, runs several at once, answers each when it is done.
 //!
-//! Requests that only read use one open repository. A thread of the session does nothing but wait for the next request, and one
-//! more tells how far the running ones are.
+//! Requests that only read use one open repository. One thread reads requests, some run them, and one tells how far they
+//! are.
 
 use crate::api::message::{
     self, INTERNAL, Line, NO_REQUEST, Refusal, Request, TOO_MANY, notification, parse, read_line,
 };
 use crate::api::parameters::command_words;
 use crate::args::Cli;
+use crate::command_line::what_is_wrong;
 use crate::context::Context;
 use crate::failure::{EXIT_INTERRUPTED, EXIT_OTHER, Failure};
 use crate::globals::{Color, Globals};
@@ -96,11 +97,11 @@ impl<W: Write + Send + 'static> Session<W> {
             // A panic has been reported. The others are done.
             let _ = worker.join();
         }
-        // Of a client that reads no answers, the reader may wait for a request that never comes.
-        if reader.is_finished() {
-            return reader.join().unwrap_or(Ok(()));
+        if self.is_deaf.load(Ordering::Relaxed) {
+            // The reader may wait for a request that never comes.
+            return Ok(());
         }
-        Ok(())
+        reader.join().unwrap_or(Ok(()))
     }
 
     fn read_requests(&self, mut input: impl BufRead) -> io::Result<()> {
@@ -248,12 +249,7 @@ impl<W: Write + Send + 'static> Session<W> {
         let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
         let cli = match parsed {
             Ok(cli) => cli,
-            Err(e) => {
-                let text = e.render().to_string();
-                let first = text.lines().next().unwrap_or_default();
-                let first = first.strip_prefix("error: ").unwrap_or(first);
-                return refuse(message::BAD_PARAMETERS, first.to_owned());
-            }
+            Err(e) => return refuse(message::BAD_PARAMETERS, what_is_wrong(&e)),
         };
         let globals = Globals {
             directory: self.globals.directory.clone(),

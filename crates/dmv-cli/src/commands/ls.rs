@@ -1,12 +1,11 @@
 //! `dmv ls`
 
 use crate::format::json;
-use crate::partial_repository::{expiry_words, held_paths, purge_words};
+use crate::partial_repository::{expiry_words, held_paths, lacks, purge_words};
 use crate::path_arguments::{PlaceIn, place_or_path};
 use crate::prelude::*;
 use crate::print::newer::{self, NewerLine};
 use crate::subset_options::LimitArgs;
-use dmv_core::object::root::Root;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{LackOf, ListingLine, Location, NewerVersion, RepoSlice};
 use dmv_core::subset::Union;
@@ -160,10 +159,8 @@ fn list(listing: &Listing<'_>, repo: &Repo, args: &Args, place: &PlaceIn) -> Res
 }
 
 impl Listing<'_> {
-    /// Whether content of a file is not stored here. Damage is for `verify` to tell.
     fn lacks(&self, entry: &TreeEntry) -> bool {
-        let repo = self.partial.filter(|_| entry.kind.is_blob());
-        repo.is_some_and(|repo| !repo.has_root(Root::of(entry)).unwrap_or(true))
+        self.partial.is_some_and(|repo| lacks(repo, entry))
     }
 
     fn show(&self, path: &RepoPath, entry: &TreeEntry) -> Result<(), Failure> {

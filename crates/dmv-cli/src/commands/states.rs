@@ -1,11 +1,11 @@
 //! `dmv states`
 
 use crate::format::json;
+use crate::partial_repository::lacks;
 use crate::prelude::*;
 use crate::print::newer;
 use crate::print::worktree_state::look;
 use dmv_core::object::commit::Commit;
-use dmv_core::object::root::Root;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{Location, LookError, PathState, StatusReport};
 use dmv_core::subset::Subset;
@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Show the state of single files
 ///
-/// For editors and file managers. One line for each path that is given, in this order: unchanged, added, modified,
-/// deleted, type, conflict, unwritten, ignored, outside (of the subset) or unknown. With --json also whether
-/// the content is absent, and the newer versions that other branches have.
+/// For editors and file managers. Prints a line for each path that you give, in the same order. The state is
+/// unchanged, added, modified, deleted, type, conflict, unwritten, ignored, outside (of the subset) or unknown.
+/// With --json, also says whether the content is absent, and lists the newer versions that other branches have.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv states media/rock.psd media/tree.psd")]
 pub struct Args {
@@ -56,7 +56,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         context.ui.show(
             || {
                 let at = json::path(path);
-                let absent = entry.as_ref().is_some_and(|entry| lacks(&repo, entry));
+                let entry = entry.as_ref().filter(|_| repo.is_partial());
+                let absent = entry.is_some_and(|entry| lacks(&repo, entry));
                 object! { ..at, state: state, absent: absent, newer: newer.get(path).map_or(&[][..], Vec::as_slice) }
             },
             |out| Ok(writeln!(out, "{state:<9}  {}", escape(path.as_bytes()))?),
@@ -137,9 +138,4 @@ impl KnownStates<'_> {
             PathState::Unknown => "unknown",
         })
     }
-}
-
-/// Whether the content of a file is not stored here.
-fn lacks(repo: &Repo, entry: &TreeEntry) -> bool {
-    repo.is_partial() && entry.kind.is_blob() && !repo.has_root(Root::of(entry)).unwrap_or(true)
 }
