@@ -5,7 +5,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::signature::Signature;
-use dmv_core::object::tree::{ModifiedTime, Node, TreeEntry};
+use dmv_core::object::tree::{ModifiedTime, Node, TreeEntry, Xattrs};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -36,7 +36,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Whatever other attributes an entry has, those of private files and of times can be set and taken away again.
+/// Whatever other attributes an entry has, those of private files, times and extended attributes can be set and
+/// taken away again.
 fn turn_attributes(entry: TreeEntry) {
     let time = entry.modified();
     let mut other = time.unwrap_or(ModifiedTime {
@@ -52,6 +53,20 @@ fn turn_attributes(entry: TreeEntry) {
     let without = changed.with_modified(None);
     without.check().expect("the attributes are valid");
     assert_eq!(without.modified(), None);
+
+    let (had, some) = (
+        entry.xattrs(),
+        Xattrs::new([("a".to_owned(), vec![7; 500])]),
+    );
+    let some = some.expect("it fits");
+    let changed = entry.clone().with_xattrs(&some);
+    changed.check().expect("the attributes are valid");
+    assert_eq!(changed.is_private(), entry.is_private());
+    assert_eq!(changed.modified(), entry.modified());
+    assert!(!is_file || changed.xattrs() == some);
+    let back = changed.with_xattrs(&had);
+    back.check().expect("the attributes are valid");
+    assert_eq!(back.xattrs(), had);
 
     let private = entry.is_private();
     let turned = entry.with_privacy(!private);

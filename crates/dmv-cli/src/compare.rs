@@ -11,7 +11,7 @@ use crate::compare::side::Side;
 use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::json::{Json, ToJson, change, object};
+use crate::format::json::{Json, ToJson, change, object, texts};
 use crate::format::text::{bytes, lines, text_of};
 use crate::partial_repository::purge_words;
 use anstyle::{AnsiColor, Style};
@@ -24,9 +24,9 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::object::tree::{Kind, TreeEntry, XATTR_PREFIX};
 use dmv_core::object::{ObjectError, ObjectType};
-use dmv_core::repo::{AbsentError, Rename, Repo, RepoError, blob_of, chunks_of};
+use dmv_core::repo::{AbsentError, DiskFile, Rename, Repo, RepoError, blob_of, chunks_of};
 use std::io;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -109,6 +109,8 @@ pub struct FileDiff {
     new_kind: Option<&'static str>,
     /// What the change says about who may read the file; `None` if that stays.
     privacy: Option<Privacy>,
+    /// The names of extended attributes that differ, if it is there on both sides.
+    xattrs: Vec<String>,
     old_size: Option<u64>,
     new_size: Option<u64>,
     /// What the new state asks, if it is a conflict.
@@ -143,6 +145,15 @@ impl Privacy {
     }
 }
 
+/// The full names of extended attributes that differ between two states of one file.
+fn differing_xattrs(old: Side<'_>, new: Side<'_>) -> Vec<String> {
+    let (Some(old), Some(new)) = (old.xattrs(), new.xattrs()) else {
+        return Vec::new();
+    };
+    let names = old.differing(&new).into_iter();
+    names.map(|name| [XATTR_PREFIX, name].concat()).collect()
+}
+
 enum Body {
     /// Content is the same, or there is none.
     None,
@@ -173,6 +184,7 @@ impl ToJson for FileDiff {
             ..change(self.path.as_bytes(), self.change, self.renamed.as_ref()),
             self.{old_kind, new_kind, old_size, new_size},
             private?: self.privacy.map(|privacy| privacy == Privacy::Private),
+            xattrs?: (!self.xattrs.is_empty()).then(|| texts(&self.xattrs)),
             conflict?: self.conflict,
             ..self.body.to_json(),
         }
@@ -300,6 +312,7 @@ impl<'a> Comparer<'a> {
             old_kind: word(old_kind),
             new_kind: word(new_kind),
             privacy: Privacy::of(old, new),
+            xattrs: differing_xattrs(old, new),
             old_size: old.size(),
             new_size: new.size(),
             conflict: match new {
@@ -508,7 +521,7 @@ impl<'a> Comparer<'a> {
                 let chunks = BlobChunks::new(self.repo.objects(), blob_of(entry));
                 Ok(chunks.collect::<Result<_, _>>()?)
             }
-            Side::Disk(stat) if stat.kind == FileKind::File => {
+            Side::Disk(DiskFile { stat, .. }) if stat.kind == FileKind::File => {
                 let file = self.repo.open_worktree_file(path);
                 let file = file.map_err(|e| unopened(path, e))?;
                 let chunks = chunks_of(file, &self.context.job);
@@ -550,7 +563,7 @@ impl<'a> Comparer<'a> {
                     self.repo.cat(blob_of(entry), Some(from..to), &mut out)?;
                 }
             },
-            Side::Disk(stat) => match stat.kind {
+            Side::Disk(DiskFile { stat, .. }) => match stat.kind {
                 FileKind::Symlink => {
                     let target = self.repo.worktree_link(path);
                     out = cut(target.map_err(|e| unopened(path, e))?);
@@ -624,6 +637,10 @@ impl FileDiff {
         }
         if let Some(privacy) = self.privacy {
             writeln!(ui.out(), "{}", privacy.words())?;
+        }
+        if !self.xattrs.is_empty() {
+            let names = escape(self.xattrs.join(", ").as_bytes()).to_string();
+            writeln!(ui.out(), "extended attributes differ: {names}")?;
         }
         if let Some(conflict) = &self.conflict {
             return conflict.print(context);

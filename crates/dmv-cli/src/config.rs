@@ -21,6 +21,7 @@ use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sy
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{DMV_DIR, PeerKey};
 use dmv_core::store::SharingMode;
+use dmv_core::worktree::properties::{Properties, XattrNames};
 use dmv_net::transport::{Url, without_secret};
 use home::home;
 use remote::{is_web_address, remote_key};
@@ -61,6 +62,8 @@ pub enum Kind {
     Program,
     /// Paths, with a colon between them; a list in a file.
     Paths,
+    /// Patterns of the names of extended attributes, with a comma between them; a list in a file.
+    Xattrs,
     /// A command with arguments, which the name of the setting stands for.
     Alias,
     /// The key of a device.
@@ -110,6 +113,8 @@ pub static KEYS: &[Key] = keys! {
         "leave out files whose names other systems do not allow: true or false";
     "files.times" => Bool, Repository, Some("false"),
         "commits keep when files were changed: true or false";
+    "files.xattrs" => Xattrs, Repository, None,
+        "commits keep the extended attributes with such names: user.*,user.rating";
     "init.branch" => Branch, User, Some(DEFAULT_BRANCH), "the first branch of a new repository";
     "color.ui" => Color, User, Some("auto"), "when to use colours: auto, always or never";
     "core.editor" => Program, User, None,
@@ -160,6 +165,8 @@ pub static KEYS: &[Key] = keys! {
 pub const BUDGET: &str = "repository.budget";
 /// What stands between the paths of a list, where it is one text.
 const PATHS_APART: &str = ":";
+/// What stands between patterns.
+const PATTERNS_APART: &str = ",";
 
 /// The remote that a clone makes.
 pub const ORIGIN: &str = "origin";
@@ -309,6 +316,16 @@ impl Config {
     /// Whether the setting `name` is `true`.
     pub fn is_set(&self, name: &'static str) -> Result<bool, Failure> {
         Ok(self.value(name)?.as_deref() == Some("true"))
+    }
+
+    /// What commits keep of files besides their content.
+    pub fn properties(&self) -> Result<Properties, Failure> {
+        let names = self.value("files.xattrs")?.unwrap_or_default();
+        Ok(Properties {
+            times: self.is_set("files.times")?,
+            // What cannot be parsed was refused when it was read.
+            xattrs: XattrNames::parse(&names).unwrap_or_default(),
+        })
     }
 
     /// Whether files share blocks with packs.
@@ -474,10 +491,18 @@ pub fn joined(paths: &[PathBuf]) -> String {
 }
 
 /// A list as a file holds it.
-pub fn list_of(text: &str) -> toml_edit::Array {
-    text.split(PATHS_APART)
-        .filter(|path| !path.is_empty())
+pub fn list_of(key: &Key, text: &str) -> toml_edit::Array {
+    text.split(apart(key.kind))
+        .filter(|part| !part.is_empty())
         .collect()
+}
+
+/// What stands between the parts of a list that is one text.
+fn apart(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Paths => PATHS_APART,
+        _ => PATTERNS_APART,
+    }
 }
 
 /// A path as a user writes it: `~/` is the home directory.
@@ -505,6 +530,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Relay | Kind::Endpoint => value.is_empty() || is_web_address(value),
         Kind::Price => value.parse().is_ok_and(|n: f64| n.is_finite() && n >= 0.0),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
+        Kind::Xattrs => XattrNames::parse(value).is_ok(),
         Kind::Sharing => matches!(value, "auto" | "off" | "require"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
         Kind::Size => size(value).is_some(),
@@ -560,6 +586,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Bool => "true or false",
         Kind::Path => "a path",
         Kind::Paths => "a list of paths",
+        Kind::Xattrs => "patterns that begin with user., with commas between them",
         Kind::Branch => "a branch's name",
         Kind::Relay => "http://HOST:PORT or https://HOST, without a name or a password",
         Kind::Color => "auto, always or never",
@@ -607,9 +634,9 @@ fn as_text(key: &Key, value: &Value) -> Option<String> {
         (Kind::Bool, _) => None,
         (Kind::Seconds | Kind::Size | Kind::Price, Value::Integer(n)) => Some(n.to_string()),
         (Kind::Price, Value::Float(n)) => Some(n.to_string()),
-        (Kind::Paths, Value::Array(list)) => {
-            let paths: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
-            paths.map(|paths| paths.join(PATHS_APART))
+        (Kind::Paths | Kind::Xattrs, Value::Array(list)) => {
+            let parts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+            parts.map(|parts| parts.join(apart(key.kind)))
         }
         (_, Value::String(text)) => Some(text.clone()),
         _ => None,

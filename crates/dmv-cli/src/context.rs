@@ -282,7 +282,7 @@ impl Context {
             git_ignore: config.is_set("ignore.git")?,
             global_ignore: config.path("ignore.file")?,
             portable_names: config.is_set("names.portable")?,
-            times: config.is_set("files.times")?,
+            properties: config.properties()?,
             keep: match (config.size("undo.keep-max-size")?, self.globals.yes) {
                 (limit, true) => Keep::UpToOrNothing(limit),
                 (limit, false) => Keep::UpTo(limit),

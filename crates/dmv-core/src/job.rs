@@ -28,6 +28,8 @@ pub struct Progress {
     pub new_bytes: AtomicU64,
     /// Objects that were received from or sent to a peer.
     pub objects: AtomicU64,
+    /// Files that were written without all of their extended attributes, since the file system refused them.
+    pub without_xattrs: AtomicU64,
     /// Expected number of files; 0 if unknown.
     pub total_files: AtomicU64,
     /// Expected number of bytes; 0 if unknown.
@@ -202,6 +204,8 @@ impl Job {
             total_files,
             total_bytes,
             total_bound,
+            // Told when the whole job has ended.
+            without_xattrs: _,
         } = &self.progress;
         for counter in [files, bytes, new_bytes, objects, total_files, total_bytes] {
             counter.store(0, Ordering::Relaxed);

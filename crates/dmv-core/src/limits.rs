@@ -29,6 +29,12 @@ pub(crate) const MAX_PATH_DEPTH: usize = 1024;
 pub const MAX_SYMLINK_BYTES: usize = 4095;
 /// Bytes of optional attributes on one tree entry.
 pub const MAX_ATTR_BYTES: usize = 1024;
+/// Bytes of the encoded extended attributes of one tree entry. The others have room beside them.
+pub const MAX_XATTRS_BYTES: usize = 896;
+/// Extended attributes of one tree entry.
+pub const MAX_XATTRS: usize = 64;
+/// Bytes of the name of one, without `user.`: with it, Linux allows 255.
+pub const MAX_XATTR_NAME_BYTES: usize = 250;
 /// Terms on either side of a conflict.
 pub(crate) const MAX_CONFLICT_TERMS: usize = 64;
 /// Parents of a commit.

@@ -60,3 +60,4 @@ mod times;
 mod undo;
 mod unlisted;
 mod verbs;
+mod xattrs;

@@ -129,6 +129,27 @@ pub fn merge(repo: &Repo, theirs: ObjectId) -> Done<MergeReport> {
     Ok(repo.merge(theirs, FastForward::Never, &options, &Job::default())?)
 }
 
+/// Clones the repository in `from`, with `commit` in the worktree.
+pub fn cloned(from: &Path, to: &Path, commit: ObjectId) -> Done<Repo> {
+    let options = CloneOptions::new(Url::Path(from.to_owned()), to, request("clone"));
+    let cloned = clone(&options, &Network::new(request("clone")), &Job::default())?.repo;
+    switch(&cloned, commit)?;
+    Ok(cloned)
+}
+
+/// Exports all of `commit`.
+pub fn export(repo: &Repo, commit: ObjectId, to: &Path) -> Done {
+    let root = RepoPath::root();
+    let at = repo.locate("it", &repo.read_commit(&commit)?, &root)?;
+    let wanted = Selection {
+        path: &root,
+        located: &at,
+        subset: &Subset::everything(),
+    };
+    repo.export(wanted, to, &Job::default())?;
+    Ok(())
+}
+
 /// Changes one property of a file.
 fn change(item: &mut Item, property: u64, rng: &mut Rng) {
     match property {
@@ -198,18 +219,9 @@ fn every_checkout_merge_clone_and_export_has_the_permissions_that_were_committed
 
         let temp = fast_dir()?;
         let (copy, out) = (temp.path().join("copy"), temp.path().join("out"));
-        let options = CloneOptions::new(Url::Path(dir.to_owned()), &copy, request("clone"));
-        let cloned = clone(&options, &Network::new(request("clone")), &Job::default())?.repo;
-        switch(&cloned, our_tip)?;
+        let copied = cloned(dir, &copy, our_tip)?;
         assert_eq!(on_disk(&copy)?, ours, "round {round}");
-        let root = RepoPath::root();
-        let at = cloned.locate("it", &cloned.read_commit(&their_tip)?, &root)?;
-        let wanted = Selection {
-            path: &root,
-            located: &at,
-            subset: &Subset::everything(),
-        };
-        cloned.export(wanted, &out, &Job::default())?;
+        export(&copied, their_tip, &out)?;
         assert_eq!(on_disk(&out)?, theirs, "round {round}");
     }
     Ok(())

@@ -1,16 +1,15 @@
 //! Times of files: commits keep them where a setting or an attribute file says so, and whatever writes a file
 //! restores its time.
 
-use crate::privacy::{merge, status, switch};
+use crate::privacy::{cloned, export, merge, status, switch};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{ModifiedTime, lookup_path};
-use dmv_core::repo::{CommitOptions, Repo, Selection, Who, WorktreeSettings};
+use dmv_core::repo::{CommitOptions, Repo, Who, WorktreeSettings};
 use dmv_core::subset::Subset;
+use dmv_core::worktree::properties::Properties;
 use dmv_core::worktree::select::Paths;
-use dmv_net::ops::{CloneOptions, Network, clone};
-use dmv_net::transport::Url;
 use dmv_random::{number, seed};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
@@ -36,7 +35,10 @@ fn commit(repo: &Repo, times: bool) -> Done<Option<ObjectId>> {
         allow_markers: false,
         refuse_large: None,
         settings: WorktreeSettings {
-            times,
+            properties: Properties {
+                times,
+                ..Properties::default()
+            },
             ..WorktreeSettings::default()
         },
         request: request("commit"),
@@ -148,18 +150,9 @@ fn every_checkout_merge_clone_and_export_has_the_times_that_were_committed() -> 
 
         let temp = fast_dir()?;
         let (copy, out) = (temp.path().join("copy"), temp.path().join("out"));
-        let options = CloneOptions::new(Url::Path(dir.to_owned()), &copy, request("clone"));
-        let cloned = clone(&options, &Network::new(request("clone")), &Job::default())?.repo;
-        switch(&cloned, done.commit)?;
+        let copied = cloned(dir, &copy, done.commit)?;
         assert_eq!(on_disk(&copy, &merged)?, merged, "round {round}");
-        let root = RepoPath::root();
-        let at = cloned.locate("it", &cloned.read_commit(&their_tip)?, &root)?;
-        let wanted = Selection {
-            path: &root,
-            located: &at,
-            subset: &Subset::everything(),
-        };
-        cloned.export(wanted, &out, &Job::default())?;
+        export(&copied, their_tip, &out)?;
         assert_eq!(on_disk(&out, &theirs)?, theirs, "round {round}");
     }
     Ok(())

@@ -379,12 +379,14 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
         hard_links,
         holes,
         attributes,
+        large_attributes,
     } = &report.remarks.not_kept;
     let parts: Vec<String> = [
         (special_bits, "setuid, setgid or sticky bits"),
         (hard_links, "hard links"),
         (holes, "holes"),
         (attributes, "extended attributes"),
+        (large_attributes, "large extended attributes"),
     ]
     .into_iter()
     .filter(|((number, _), _)| *number > 0)

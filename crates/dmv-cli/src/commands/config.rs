@@ -292,7 +292,7 @@ fn put(document: &mut DocumentMut, key: &Key, text: &str) {
 fn item_of(key: &Key, text: &str) -> Item {
     match key.kind {
         Kind::Bool => value(text == "true"),
-        Kind::Paths => value(list_of(text)),
+        Kind::Paths | Kind::Xattrs => value(list_of(key, text)),
         _ => value(text),
     }
 }

@@ -10,7 +10,7 @@ use crate::subset_options::LimitArgs;
 use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
-use dmv_core::object::tree::{Kind, ModifiedTime, TreeEntry};
+use dmv_core::object::tree::{Kind, ModifiedTime, TreeEntry, XATTR_PREFIX};
 use dmv_core::repo::{Selection, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
@@ -319,12 +319,25 @@ struct Archive<'a> {
 }
 
 impl Archive<'_> {
-    /// Gives the next entry the time that the commit keeps, with nanoseconds and before 1970, too.
-    fn set_time(&mut self, header: &mut Header, time: ModifiedTime) -> io::Result<()> {
-        header.set_mtime(u64::try_from(time.seconds).unwrap_or(0));
-        let told = pax_time(time);
-        self.builder
-            .append_pax_extensions([("mtime", told.as_bytes())])
+    /// Gives the next entry the time that the commit keeps, with nanoseconds and before 1970, too, and the extended
+    /// attributes.
+    fn set_properties(&mut self, header: &mut Header, entry: &TreeEntry) -> io::Result<()> {
+        let mut told: Vec<(String, Vec<u8>)> = Vec::new();
+        match entry.modified() {
+            Some(time) => {
+                header.set_mtime(u64::try_from(time.seconds).unwrap_or(0));
+                told.push(("mtime".to_owned(), pax_time(time).into_bytes()));
+            }
+            None => header.set_mtime(self.time),
+        }
+        for (name, value) in entry.xattrs().iter() {
+            told.push((pax_xattr(name), value.to_vec()));
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
+        let told = told.iter().map(|(key, value)| (&key[..], &value[..]));
+        self.builder.append_pax_extensions(told)
     }
 
     fn add(&mut self, path: &[u8], entry: &TreeEntry) -> Result<(), Failure> {
@@ -333,10 +346,7 @@ impl Archive<'_> {
         }
         let name = Path::new(OsStr::from_bytes(path));
         let mut header = Header::new_gnu();
-        match entry.modified() {
-            Some(time) => self.set_time(&mut header, time)?,
-            None => header.set_mtime(self.time),
-        }
+        self.set_properties(&mut header, entry)?;
         header.set_mode(match (entry.kind, entry.is_private()) {
             (Kind::File, true) => 0o600,
             (Kind::File, false) => 0o644,
@@ -431,6 +441,12 @@ impl Read for Content<'_> {
         self.at += n;
         Ok(n)
     }
+}
+
+/// Returns the key of an extended attribute in an archive, as GNU tar writes it: a key has no `=`.
+fn pax_xattr(name: &str) -> String {
+    let name = name.replace('%', "%25").replace('=', "%3D");
+    ["SCHILY.xattr.", XATTR_PREFIX, &name].concat()
 }
 
 /// Returns a time as archives tell it: seconds since 1970 as a decimal fraction.

@@ -6,7 +6,7 @@ use crate::path_arguments::{PlaceIn, place_or_path};
 use crate::prelude::*;
 use crate::print::newer::{self, NewerLine};
 use crate::subset_options::LimitArgs;
-use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::object::tree::{Kind, TreeEntry, XATTR_PREFIX};
 use dmv_core::repo::{LackOf, ListingLine, Location, NewerVersion, RepoSlice};
 use dmv_core::subset::Union;
 use dmv_core::worktree::scan::Select;
@@ -174,6 +174,7 @@ impl Listing<'_> {
                 entry.{size, id},
                 private?: entry.is_private().then_some(true),
                 mtime?: entry.modified(),
+                xattrs?: xattrs(entry),
                 absent?: self.lacks(entry).then_some(true),
                 expired?: expiry,
                 purged?: purge,
@@ -210,6 +211,20 @@ impl Listing<'_> {
         )?;
         Ok(())
     }
+}
+
+/// The extended attributes that a commit keeps of a file; `None` for none.
+fn xattrs(entry: &TreeEntry) -> Option<Json> {
+    let all = entry.xattrs();
+    let one = |(name, value): (&str, &[u8])| {
+        object! {
+            name: [XATTR_PREFIX, name].concat(),
+            value: text_of(value),
+            value_b64?: json::base64_unless_text(value),
+        }
+    };
+    let all: Vec<Json> = all.iter().map(one).collect();
+    (!all.is_empty()).then_some(Json::List(all))
 }
 
 /// The word for an entry in a table.

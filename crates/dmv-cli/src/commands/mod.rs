@@ -71,8 +71,10 @@ pub mod worktree;
 
 use crate::context::{CommandUse, Context};
 use crate::failure::Failure;
+use crate::format::text::count;
 use crate::{budget, progress, suggestions};
 use clap::Subcommand;
+use std::sync::atomic::Ordering;
 
 fn changes<T>(_: &T) -> CommandUse {
     CommandUse::Changes
@@ -158,6 +160,7 @@ pub fn run_explained(
     program: fn() -> clap::Command,
 ) -> Result<u8, Failure> {
     let done = run(context, command, program).and_then(|exit| {
+        tell_without_xattrs(context);
         context.ui.finish()?;
         Ok(exit)
     });
@@ -169,6 +172,17 @@ pub fn run_explained(
         }
         failure
     })
+}
+
+/// Says once that the file system did not take extended attributes of files.
+fn tell_without_xattrs(context: &Context) {
+    let without = context.job.progress.without_xattrs.load(Ordering::Relaxed);
+    if without > 0 {
+        let files = count(without, "file", "files");
+        context.ui.warn(format_args!(
+            "{files} did not get all extended attributes: this file system does not take them. Commits keep them"
+        ));
+    }
 }
 
 commands! {

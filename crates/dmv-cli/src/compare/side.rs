@@ -1,8 +1,8 @@
 //! One of the two states of a path that are compared.
 
-use dmv_core::fsutil::{FileKind, FileStat};
-use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::WorktreeSide;
+use dmv_core::fsutil::FileKind;
+use dmv_core::object::tree::{Kind, TreeEntry, Xattrs};
+use dmv_core::repo::{DiskFile, WorktreeSide};
 
 /// One state of a path.
 #[derive(Clone, Copy)]
@@ -12,7 +12,7 @@ pub enum Side<'a> {
     /// It is as a commit has it.
     Entry(&'a TreeEntry),
     /// It is on disk, and as no commit has it.
-    Disk(&'a FileStat),
+    Disk(&'a DiskFile),
 }
 
 impl<'a> Side<'a> {
@@ -26,7 +26,7 @@ impl<'a> Side<'a> {
         match side {
             None => Side::Nothing,
             Some(WorktreeSide::Entry(entry)) => Side::Entry(entry),
-            Some(WorktreeSide::Disk(stat)) => Side::Disk(stat),
+            Some(WorktreeSide::Disk(file)) => Side::Disk(file),
         }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Side<'a> {
         match self {
             Side::Nothing => None,
             Side::Entry(entry) => Some(entry.kind),
-            Side::Disk(stat) => Some(match (stat.kind, stat.exec) {
+            Side::Disk(DiskFile { stat, .. }) => Some(match (stat.kind, stat.exec) {
                 (FileKind::Symlink, _) => Kind::Symlink,
                 (FileKind::Dir, _) => Kind::Directory,
                 (_, true) => Kind::Executable,
@@ -57,7 +57,16 @@ impl<'a> Side<'a> {
         match self {
             Side::Nothing => None,
             Side::Entry(entry) => Some(entry.is_private()),
-            Side::Disk(stat) => stat.privacy(),
+            Side::Disk(file) => file.stat.privacy(),
+        }
+    }
+
+    /// The extended attributes that commits keep of it; `None` if it is not there.
+    pub fn xattrs(&self) -> Option<Xattrs> {
+        match self {
+            Side::Nothing => None,
+            Side::Entry(entry) => Some(entry.xattrs()),
+            Side::Disk(file) => Some(file.xattrs.clone()),
         }
     }
 
@@ -66,8 +75,8 @@ impl<'a> Side<'a> {
         match self {
             Side::Nothing => None,
             Side::Entry(entry) => Some(entry.size),
-            Side::Disk(stat) if stat.kind == FileKind::Dir => Some(0),
-            Side::Disk(stat) => Some(stat.size),
+            Side::Disk(file) if file.stat.kind == FileKind::Dir => Some(0),
+            Side::Disk(file) => Some(file.stat.size),
         }
     }
 }

@@ -116,6 +116,7 @@ fn fact(diff: &FileDiff) -> String {
             _ => match diff.privacy {
                 Some(Privacy::Private) => "private".to_owned(),
                 Some(Privacy::Public) => "no longer private".to_owned(),
+                None if !diff.xattrs.is_empty() => "extended attributes".to_owned(),
                 None => diff.change.to_owned(),
             },
         },

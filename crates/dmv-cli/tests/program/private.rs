@@ -103,10 +103,12 @@ fn private_files_are_private_after_a_switch_in_a_clone_and_in_an_archive() -> Ou
         fs::metadata(Path::new(copy).join("dated"))?.modified()?,
         time
     );
-    let archive = place.run(&["export", "--tar", "-"])?;
+    let archive = place.run(&["export", "@", "--tar", "-"])?;
     let mut archive = tar::Archive::new(&archive.stdout[..]);
+    let mut found = 0;
     for entry in archive.entries()? {
         let mut entry = entry?;
+        found += 1;
         let is_dated = &*entry.path()? == Path::new("dated");
         let told = entry.pax_extensions()?.into_iter().flatten().flatten();
         let told: Vec<String> = told
@@ -121,6 +123,7 @@ fn private_files_are_private_after_a_switch_in_a_clone_and_in_an_archive() -> Ou
         };
         assert_eq!(entry.header().mode()?, expected, "{:?}", entry.path());
     }
+    assert!(found > 5, "{found}");
     // Where every new file is private, permissions say nothing: what the commit says stays.
     let other = place.dir.path().join("other");
     let other = other.to_str().ok_or("a path")?;
@@ -227,5 +230,41 @@ fn a_commit_says_once_that_it_keeps_no_holes_and_no_attributes() -> Outcome {
     disk.set_len(9 << 20)?;
     let text = said(&place, &["commit", "-m", "two"])?;
     assert!(!text.contains("does not keep"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn extended_attributes_that_are_asked_for_are_told_listed_and_archived() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("shot", "one")?;
+    place.commit("one")?;
+    let flags = rustix::fs::XattrFlags::empty();
+    let shot = fs::File::open(place.work().join("shot"))?;
+    if rustix::fs::fsetxattr(&shot, "user.a=b", b"red", flags).is_err() {
+        dmv_random::skip("this file system has no extended attributes");
+        return Ok(());
+    }
+    let wrong = place.run(&["config", "set", "files.xattrs", "security.*"])?;
+    assert!(!wrong.status.success());
+    place.ok(&["config", "set", "files.xattrs", "user.a*,user.b"])?;
+    let told = place.ok(&["diff"])?;
+    assert!(
+        told.contains("extended attributes differ: user.a=b"),
+        "{told}"
+    );
+    place.commit("red")?;
+    place.ok(&["status", "--exit-code"])?;
+    let listed = place.json(&["ls", "--json", "shot"])?;
+    assert_eq!(listed["xattrs"][0]["name"], "user.a=b");
+    assert_eq!(listed["xattrs"][0]["value"], "red");
+    let archive = place.run(&["export", "@", "--tar", "-"])?;
+    let mut archive = tar::Archive::new(&archive.stdout[..]);
+    let mut entry = archive.entries()?.next().ok_or("an entry")??;
+    let told = entry.pax_extensions()?.into_iter().flatten().flatten();
+    let told: Vec<(String, Vec<u8>)> = told
+        .filter_map(|one| Some((one.key().ok()?.to_owned(), one.value_bytes().to_vec())))
+        .collect();
+    let expected = ("SCHILY.xattr.user.a%3Db".to_owned(), b"red".to_vec());
+    assert_eq!(told, [expected]);
     Ok(())
 }

@@ -121,11 +121,6 @@ pub(crate) fn skip_hole(file: &File, at: u64) -> u64 {
     }
 }
 
-/// Returns whether a file has extended attributes that a user or a program gave it.
-pub(crate) fn has_attributes(file: &File) -> bool {
-    system::has_attributes(file)
-}
-
 /// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     system::set_permissions(file, mode)

@@ -19,6 +19,7 @@ mod stat;
 mod streams;
 #[cfg(unix)]
 mod unix;
+mod xattr;
 
 #[cfg(unix)]
 use unix as system;
@@ -42,7 +43,7 @@ pub use self::file::{
     set_permissions, start_writeback, sync_dir, widen_pipe, write_all_at, write_shared,
 };
 pub(crate) use self::file::{
-    can_share_blocks, has_attributes, has_hole, share_file, skip_hole, snapshot, stat_at,
+    can_share_blocks, has_hole, share_file, skip_hole, snapshot, stat_at,
     stat_at_unfollowed, stat_of, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 
@@ -54,6 +55,7 @@ pub use self::own::{OddKind, OwnAccess, create_own_dirs, open_named, open_own, s
 pub(crate) use self::own::{copy_own, share_like};
 pub use self::stat::{FileKind, FileStat, FileTime, Inode};
 pub use self::streams::{TakenStreams, take_streams};
+pub(crate) use self::xattr::{UserAttributes, has_attributes, set_attribute, user_attributes};
 /// What everything that has a handle of the system can do: files, pipes, standard streams.
 pub(crate) use system::AsHandle;
 

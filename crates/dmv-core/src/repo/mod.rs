@@ -50,7 +50,7 @@ pub use conflict::settle::{MarkersLeft, UnsettledConflict, UnsettledReason};
 pub use files::blame::{Blame, BlamedLines};
 pub use files::checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use files::commit::{CommitOptions, CommitReport, CommitSize, FileRemarks};
-pub use files::diff::{WorktreeChange, WorktreeDiff, WorktreeSide, chunks_of};
+pub use files::diff::{DiskFile, WorktreeChange, WorktreeDiff, WorktreeSide, chunks_of};
 pub use files::emptied::{EmptiedPattern, IdlePattern};
 pub use files::export::ExportReport;
 pub use files::intake::pattern::{PatternFault, SeriesPattern};

@@ -34,12 +34,14 @@ pub(crate) use self::moves::{Departure, MovingFile, arrive, leave};
 pub(crate) use self::replaced::ReplacedEntries;
 
 use self::replaced::give_back;
+use super::properties::set_xattrs;
 use super::statcache::trusted_fingerprint;
 use super::{refused_name, split_path};
 use crate::fsutil::{
     FileKind, FileStat, FileTime, Fingerprint, Inode, SafeDir, mark_time, set_permissions,
     stat_file,
 };
+use crate::object::tree::Xattrs;
 use crate::path::PathError;
 use crate::platform::{Origin, set_modified, write_all_at, write_shared};
 use crate::threads::start_in;
@@ -130,6 +132,8 @@ pub struct NewFile<B> {
     pub private: bool,
     /// When its content was changed for the last time; `None` if the commit does not say it.
     pub modified: Option<FileTime>,
+    /// Its extended attributes, as far as the commit says.
+    pub xattrs: Xattrs,
     /// Its content.
     pub blob: B,
     /// The fingerprint of the entry that it replaces; with `None` the name must be free.
@@ -167,6 +171,8 @@ pub struct PlacedEntry {
     pub stat: FileStat,
     /// Whether another program has written to it already.
     pub touched: bool,
+    /// Whether it did not get all of its extended attributes.
+    pub lacks_xattrs: bool,
 }
 
 impl PlacedEntry {
@@ -592,6 +598,7 @@ impl<B> EntryWriter<'_, B> {
                 set_permissions(&file, mode)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
+            let lacks_xattrs = set_xattrs(&file, &new.xattrs).is_err();
             ours = Some(stat(&file)?);
             let written = fill(dir, name, &file, &new.blob, self.content, cancel)?;
             let mut complete = stat(&file)?;
@@ -623,7 +630,11 @@ impl<B> EntryWriter<'_, B> {
             // Taken after the rename, which counts as a change.
             let stat = stat(&file)?;
             let touched = stat.untouched() != complete.untouched();
-            Ok(PlacedEntry { stat, touched })
+            Ok(PlacedEntry {
+                stat,
+                touched,
+                lacks_xattrs,
+            })
         };
         finish().inspect_err(|why| match (direct, ours) {
             (false, _) if !is_placed => discard(dir, &created),
@@ -650,7 +661,11 @@ impl<B> EntryWriter<'_, B> {
         self.put_in_place(dir, &temp, name, &link.path, link.replaces, &ours)?;
         let stat = dir.stat(name)?;
         let touched = stat.untouched() != ours.untouched();
-        Ok(PlacedEntry { stat, touched })
+        Ok(PlacedEntry {
+            stat,
+            touched,
+            lacks_xattrs: false,
+        })
     }
 
     /// Renames the finished entry `temp`, whose stat is `ours`, to its name; or removes it.

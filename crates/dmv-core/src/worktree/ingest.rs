@@ -11,20 +11,23 @@
 
 mod hashing;
 mod settle;
+mod task;
 
 use self::hashing::hash_block;
 use self::settle::{SETTLE_FROM_BYTES, same_file, settle};
+pub(crate) use self::task::{Failure, IngestError, IngestResult, StoredFile, Task, TaskFile};
 use super::join;
+use super::properties::KeptProperties;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes, stat_file, wait_for_write};
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::ObjectWrite;
 use crate::object::list::{Blob, ListBuilder};
-use crate::object::{ObjectError, ObjectWrite};
 use crate::path::PathError;
 use crate::platform::{has_attributes, has_hole};
 use crate::store::{FRAME_TARGET_BYTES, FrameEncoder, SHARED_FROM_BYTES, StoreError, StoreWriter};
-use crate::threads::{NoThread, start_in};
+use crate::threads::start_in;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -45,77 +48,6 @@ pub(crate) const TASK_FILES: usize = 128;
 /// How often a file that keeps changing is read before it is skipped.
 const ATTEMPTS: u32 = 3;
 
-/// Files of one directory that are to be read in.
-pub struct Task {
-    /// The caller's number for the directory.
-    pub dir: usize,
-    /// The directory's path.
-    pub path: Arc<[u8]>,
-    /// The names, and the kind of each when it was listed.
-    pub files: Vec<(Box<[u8]>, FileKind)>,
-}
-
-/// The result for one file.
-pub(crate) struct IngestResult {
-    /// The caller's number for its directory.
-    pub dir: usize,
-    /// Its name.
-    pub name: Box<[u8]>,
-    /// Its content, or why there is none.
-    pub result: Result<StoredFile, Failure>,
-}
-
-/// A file whose content is stored.
-pub(crate) struct StoredFile {
-    /// The content.
-    pub blob: Blob,
-    /// The stat before the content was read, which was still the same afterwards.
-    pub stat: FileStat,
-    /// Whether it has extended attributes, which are not stored. Known for the first files of a task
-    /// up to one without: to look at each would make a commit of small files some 4 % slower.
-    pub attributes: bool,
-}
-
-/// Why a file could not be read in.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The file could not be opened or read.
-    #[error(transparent)]
-    Path(#[from] PathError),
-    /// The blocks of the file have to be shared, and the file system cannot.
-    #[error("its blocks cannot be shared with the repository, which worktree.share requires")]
-    NotShared,
-    /// The file kept changing while it was read.
-    #[error("it changed while dmv read it")]
-    Changed,
-    /// No tree can contain the symlink's target.
-    #[error("its target is empty or too long")]
-    BadTarget,
-    /// The file has content that must not be stored.
-    #[error("it has content that was purged from this repository (dmv purge --status)")]
-    Purged(ObjectId),
-    /// The entry is no longer of the kind that was listed.
-    #[error("it was replaced by something that is not a file")]
-    Replaced,
-}
-
-/// Why all of the work ended.
-#[derive(Debug, thiserror::Error)]
-pub enum IngestError {
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Cancelled,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// An object could not be made or stored.
-    #[error(transparent)]
-    Object(#[from] ObjectError),
-    /// The system starts no thread to read files.
-    #[error(transparent)]
-    Thread(#[from] NoThread),
-}
-
 /// One part of a file in a block.
 struct Part {
     key: u64,
@@ -125,11 +57,19 @@ struct Part {
     end: Option<End>,
 }
 
+/// What was read of a file besides its content.
+struct ReadProperties {
+    stat: FileStat,
+    kept: Option<Box<KeptProperties>>,
+    /// Whether it has extended attributes.
+    attributes: bool,
+}
+
 /// What is known about a file once its last part has been read.
 struct End {
     dir: usize,
     name: Box<[u8]>,
-    outcome: Result<(FileStat, bool), Failure>,
+    outcome: Result<ReadProperties, Failure>,
     /// Set if these parts are void and the file is being read again.
     again: bool,
 }
@@ -316,7 +256,7 @@ impl Ingest<'_> {
             let key = part.key;
             if let (0, [(id, len)], Some(end)) = (part.number, own.as_slice(), &part.end)
                 && !end.again
-                && let Ok(read) = end.outcome
+                && end.outcome.is_ok()
             {
                 // Most files have one part of one chunk.
                 let blob = Blob {
@@ -325,10 +265,9 @@ impl Ingest<'_> {
                     size: u64::from(*len),
                 };
                 let end = part.end.expect("matched just above");
-                let content = if self.refused.contains(id) {
-                    Err(Failure::Purged(*id))
-                } else {
-                    Ok((blob, read))
+                let content = match end.outcome {
+                    Ok(_) if self.refused.contains(id) => Err(Failure::Purged(*id)),
+                    outcome => outcome.map(|read| (blob, read)),
                 };
                 self.report(end.dir, end.name, content, meta, on_done)?;
                 continue;
@@ -371,16 +310,22 @@ impl Ingest<'_> {
         &mut self,
         dir: usize,
         name: Box<[u8]>,
-        content: Result<(Blob, (FileStat, bool)), Failure>,
+        content: Result<(Blob, ReadProperties), Failure>,
         meta: &mut dyn ObjectWrite,
         on_done: &mut dyn FnMut(IngestResult, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
-        let result = content.and_then(|(blob, (stat, attributes))| {
+        let result = content.and_then(|(blob, read)| {
+            let ReadProperties {
+                stat,
+                kept,
+                attributes,
+            } = read;
             // Whatever goes wrong, chunks of another file must never pass as those of this one.
             if blob.size == stat.size || stat.kind != FileKind::File {
                 Ok(StoredFile {
                     blob,
                     stat,
+                    kept,
                     attributes,
                 })
             } else {
@@ -438,16 +383,16 @@ impl Reader<'_> {
     fn read_task(&mut self, task: Task) -> Result<(), Over> {
         let dir = self.root.open_dir(&task.path);
         self.looks = true;
-        for (name, kind) in task.files {
+        for file in task.files {
             if self.is_stopped() {
                 return Err(Over);
             }
             match &dir {
-                Ok(dir) => self.read_file(dir, task.dir, name, kind)?,
+                Ok(dir) => self.read_file(dir, task.dir, file)?,
                 Err(e) => {
-                    let path = join(&task.path, &name);
+                    let path = join(&task.path, &file.name);
                     let error = PathError::new("open", path, io::Error::from(e.kind()));
-                    self.fail(task.dir, name, error.into())?;
+                    self.fail(task.dir, file.name, error.into())?;
                 }
             }
             Job::add(&self.job.progress.files, 1);
@@ -529,14 +474,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_file(
-        &mut self,
-        dir: &SafeDir,
-        number: usize,
-        name: Box<[u8]>,
-        kind: FileKind,
-    ) -> Result<(), Over> {
-        if kind == FileKind::Symlink {
+    fn read_file(&mut self, dir: &SafeDir, number: usize, wanted: TaskFile) -> Result<(), Over> {
+        let (name, properties) = (wanted.name, wanted.properties);
+        if wanted.kind == FileKind::Symlink {
             return self.read_link(dir, number, name);
         }
         for attempt in 1..=ATTEMPTS {
@@ -583,7 +523,13 @@ impl Reader<'_> {
                     let outcome = if whole {
                         before.sparse = before.sparse && has_hole(&file, before.size);
                         self.looks = self.looks && has_attributes(&file);
-                        Ok((before, self.looks))
+                        let kept = properties.read(&file, &before);
+                        let kept = kept.map_err(|e| dir.error("read the attributes of", &name, e));
+                        kept.map_err(Failure::Path).map(|kept| ReadProperties {
+                            stat: before,
+                            kept,
+                            attributes: self.looks,
+                        })
                     } else {
                         Err(Failure::Changed)
                     };
@@ -639,7 +585,11 @@ impl Reader<'_> {
             End {
                 dir: number,
                 name,
-                outcome: Ok((stat, false)),
+                outcome: Ok(ReadProperties {
+                    stat,
+                    kept: None,
+                    attributes: false,
+                }),
                 again: false,
             },
         )

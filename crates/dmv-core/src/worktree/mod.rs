@@ -16,11 +16,11 @@ pub mod ignore;
 pub mod ingest;
 pub mod not_kept;
 mod outlook;
+pub mod properties;
 pub mod scan;
 pub mod select;
 pub mod snapshot;
 pub mod statcache;
-pub mod times;
 
 use crate::fsutil::{FileKind, is_temp_name};
 use crate::object::name::{NameError, check_name, is_control_name};

@@ -1,6 +1,7 @@
 //! Properties of files that no commit keeps.
 
 use crate::worktree::ingest::StoredFile;
+use crate::worktree::properties::KeptProperties;
 
 /// Files with properties that a commit does not keep: for each property, their number and the first.
 /// Only files that are new to their path count, so that each is told once.
@@ -12,8 +13,10 @@ pub struct NotKept {
     pub hard_links: (u64, Vec<u8>),
     /// Holes. The content is the same without them.
     pub holes: (u64, Vec<u8>),
-    /// Extended attributes.
+    /// Extended attributes that nobody has asked for.
     pub attributes: (u64, Vec<u8>),
+    /// Extended attributes that somebody has asked for, and that are too large. Files that are not new count, too.
+    pub large_attributes: (u64, Vec<u8>),
 }
 
 impl NotKept {
@@ -25,16 +28,23 @@ impl NotKept {
         file: &StoredFile,
         is_new: impl FnOnce() -> bool,
     ) {
-        let has = [
-            (file.stat.mode & 0o7000 != 0, &mut self.special_bits),
-            (file.stat.nlink > 1, &mut self.hard_links),
-            (file.stat.sparse, &mut self.holes),
-            (file.attributes, &mut self.attributes),
+        let kept = file.kept.as_deref();
+        let not_asked_for = file.attributes && kept.is_none_or(|kept| !kept.is_asked_for());
+        let too_large = kept.is_some_and(KeptProperties::has_too_large);
+        // Whether a property was found, whether it counts for files that are not new, too, and the files.
+        let found = [
+            (file.stat.mode & 0o7000 != 0, false, &mut self.special_bits),
+            (file.stat.nlink > 1, false, &mut self.hard_links),
+            (file.stat.sparse, false, &mut self.holes),
+            (not_asked_for, false, &mut self.attributes),
+            (too_large, true, &mut self.large_attributes),
         ];
-        if !has.iter().any(|(has, _)| *has) || !is_new() {
+        let mut found = found.into_iter().filter(|(found, ..)| *found).peekable();
+        if found.peek().is_none() {
             return;
         }
-        for (_, (count, first)) in has.into_iter().filter(|(has, _)| *has) {
+        let is_new = is_new();
+        for (_, _, (count, first)) in found.filter(|(_, always, _)| *always || is_new) {
             if *count == 0 {
                 *first = path.to_vec();
             }

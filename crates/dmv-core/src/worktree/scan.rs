@@ -23,7 +23,6 @@ use self::dirs::{Handle, OpenDirs};
 use self::queue::{Job, Queue};
 use self::sort::sorted;
 use self::stats::{SLICE, Stat, StatWork, stat_pairs};
-use super::attributes::DMVATTRIBUTES;
 use super::ignore::{IgnoreFault, IgnoreRules, RuleFiles, Verdict};
 use super::statcache::Section;
 use super::{Skip, join};
@@ -183,8 +182,6 @@ pub struct DirScan {
     /// Whether the directory itself is missing. Content outside of the subset keeps it in the tree,
     /// so only its known entries count as removed.
     pub absent: bool,
-    /// Whether it has an attribute file on disk.
-    pub has_attributes: bool,
     /// The faults in the directory's ignore files; for the root also in the user's.
     pub faults: Vec<IgnoreFault>,
     /// The ignore rules in the directory, and whether they cover the directory itself.
@@ -232,7 +229,6 @@ impl DirScan {
             held: 0,
             exact: None,
             absent: false,
-            has_attributes: false,
             faults: Vec::new(),
             rules: Default::default(),
             listing: Arc::default(),
@@ -477,8 +473,6 @@ impl<'a> SharedScan<'a> {
             }
         };
         let mut result = DirScan::empty(path, Outcome::Read, known);
-        let mut names = (0..listing.len()).map(|i| listing.name(i));
-        result.has_attributes = names.any(|name| name == DMVATTRIBUTES);
         result.listing = Arc::new(listing);
         if job.parent.is_none() {
             result.faults.extend_from_slice(rules.faults());

@@ -13,12 +13,14 @@ use super::base::{dir_tree, has_content};
 use super::cacheupdate::CacheUpdate;
 use super::entry_stats::EntryStats;
 use super::ignore::{IgnoreFault, RuleReport};
-use super::ingest::{Failure, Ingest, IngestError, IngestResult, TASK_FILES, Task, with_ingest};
+use super::ingest::{
+    Failure, Ingest, IngestError, IngestResult, TASK_FILES, Task, TaskFile, with_ingest,
+};
 use super::not_kept::NotKept;
 use super::outlook::while_looking;
+use super::properties::{AttributeFiles, KeptProperties, Properties, PropertyRules};
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
-use super::times::TimeRules;
 use super::{Skip, join};
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, SafeDir};
 use crate::hash::ObjectId;
@@ -45,8 +47,8 @@ pub struct SnapshotInput<'a> {
     pub started: FileTime,
     /// Whether names that some systems refuse are left out.
     pub portable: bool,
-    /// Whether the times of files are kept where no attribute file says otherwise.
-    pub times: bool,
+    /// What is kept of files besides their content.
+    pub properties: &'a PropertyRules,
     /// Paths that a switch could not make equal to the base. The user has not changed them.
     pub unwritten: &'a BTreeSet<Vec<u8>>,
     /// A new file of more bytes ends the snapshot before it is read.
@@ -176,7 +178,6 @@ fn build(
         failed: None,
         covered: BTreeSet::new(),
         rules: RuleReport::default(),
-        times: TimeRules::new(input.times),
         out: Snapshot::default(),
     };
     scan(
@@ -205,7 +206,11 @@ fn build(
                     if matches!(state, State::Suspect { .. }) && dir.is_covered(name) {
                         tree.covered.insert(join(&path, name));
                     }
-                    files.push((name.into(), kind));
+                    files.push(TaskFile {
+                        name: name.into(),
+                        kind,
+                        properties: tree.properties(&path, name, kind),
+                    });
                 }
                 if files.len() == TASK_FILES || (is_last && !files.is_empty()) {
                     let task = Task {
@@ -229,6 +234,7 @@ fn build(
     tree.check()?;
     finished?;
     tree.out.tree = tree.root;
+    tree.out.warnings.extend(input.properties.faults());
     tree.rules
         .finish(&mut tree.out.problems, &mut tree.out.warnings);
     Ok(tree.out)
@@ -263,7 +269,8 @@ enum EntryChange {
         size: u64,
         /// Whether only its owner may read it; `None` if its permissions do not tell.
         private: Option<bool>,
-        modified: FileTime,
+        /// What else is kept of it.
+        kept: Option<Box<KeptProperties>>,
         fingerprint: Fingerprint,
     },
     Dir(Box<TreeSummary>),
@@ -288,7 +295,6 @@ struct Builder<'a, 'c> {
     /// Files of the base that may have changed and that ignore rules cover.
     covered: BTreeSet<Vec<u8>>,
     rules: RuleReport,
-    times: TimeRules,
     out: Snapshot,
 }
 
@@ -352,9 +358,6 @@ impl Builder<'_, '_> {
             }
         }
         self.rules.note(scan);
-        let ScanOptions { known, subset, .. } = self.input.scan;
-        let fault = self.times.enter(scan, self.input.root, (known, subset));
-        self.out.warnings.extend(fault);
         // An empty directory outside of the subset needs no warning: no content is left out with
         // it.
         let is_content =
@@ -414,6 +417,20 @@ impl Builder<'_, '_> {
         };
         self.dir(number).waiting += usize::from(wanted.is_some());
         wanted
+    }
+
+    /// Returns what is kept of a file besides its content.
+    fn properties(&self, dir: &[u8], name: &[u8], kind: FileKind) -> Properties {
+        let ScanOptions { known, subset, .. } = self.input.scan;
+        let files = AttributeFiles {
+            root: self.input.root,
+            known,
+            subset,
+        };
+        match kind {
+            FileKind::File => self.input.properties.of(&files, dir, name),
+            _ => Properties::default(),
+        }
     }
 
     /// Returns whether an entry differs only because a switch could not write it, and reports it
@@ -508,7 +525,7 @@ impl Builder<'_, '_> {
                     id: stored.blob.id,
                     size: stored.blob.size,
                     private: stored.stat.privacy(),
-                    modified: stored.stat.mtime,
+                    kept: stored.kept,
                     fingerprint: trusted_fingerprint(&stored.stat, self.input.started),
                 };
                 dir.changes.push(&done.name, what);

@@ -11,7 +11,7 @@ use dmv_core::object::list::{Blob, BlobChunks, ListBuilder, ListEntry, ListNode}
 use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::signature::{DOMAIN, Signature};
-use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
+use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry, Xattrs};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
 use dmv_core::repo::{Expiry, Note, PathNotes, Purge, PurgesElsewhere, RepoSlice, Step, Steps};
@@ -216,6 +216,10 @@ fn trees() -> Result<Vec<Vector>, Box<dyn Error>> {
         }
         .with_privacy(true),
     ]);
+    let xattrs = [("mood", "ok"), ("xdg.tags", "red,shot 7")];
+    let xattrs = Xattrs::new(xattrs.map(|(name, value)| (name.to_owned(), value.into())))?;
+    let tagged = entry("a.mov", Kind::File, 3).with_privacy(true);
+    let tagged = Node::Leaf(vec![tagged.with_xattrs(&xattrs)]);
     let inner = Node::Inner {
         level: 1,
         children: vec![child("img_0159", 1, 160), child("zebra", 2, 1)],
@@ -226,6 +230,7 @@ fn trees() -> Result<Vec<Vector>, Box<dyn Error>> {
         ("tree-every-kind", kinds.encode()?),
         ("tree-inner", inner.encode()?),
         ("tree-private-files", private.encode()?),
+        ("tree-extended-attributes", tagged.encode()?),
     ])
 }
 
@@ -512,7 +517,7 @@ fn records_of_a_worktree_have_the_bytes_of_the_vectors() -> Outcome {
     let shot = "shots/07.exr";
     let conflict = at(shot, Kind::Conflict, 1);
     let untracked = TreeEntry {
-        attrs: Some([2, 1, 7].into()),
+        attrs: Some([5, 1, 7].into()),
         ..at("a b", Kind::Executable, 2)
     };
     let settled = Note::Choice {

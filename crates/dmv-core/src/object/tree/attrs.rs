@@ -4,6 +4,7 @@
 
 use crate::limits::MAX_ATTR_BYTES;
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::object::tree::xattrs::Xattrs;
 use std::ops::RangeInclusive;
 
 /// Encoded attributes: one or more, or none.
@@ -22,6 +23,8 @@ pub struct ModifiedTime {
 const TAG_MTIME: u64 = 1;
 /// The seconds from the beginning of the year 1 to the end of 9999. Other programs do not know other times.
 const YEARS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+/// The tag of the extended attributes.
+const TAG_XATTRS: u64 = 2;
 /// The tag of a file that only its owner may read. Its value is empty.
 const TAG_PRIVATE: u64 = 4;
 
@@ -47,6 +50,7 @@ pub(super) fn check_attrs(attrs: &[u8]) -> Result<(), DecodeError> {
                 }
                 value.finish()?;
             }
+            TAG_XATTRS => drop(Xattrs::decode(value)?),
             TAG_PRIVATE if !value.is_empty() => {
                 return Err(input.error("the attribute of private files has a value"));
             }
@@ -89,7 +93,7 @@ fn with_value(attrs: Attrs, tag: u64, new: Option<&[u8]>) -> Attrs {
     let mut out = encode(&all);
     if out.len() > MAX_ATTR_BYTES {
         // What is known is more important than what others may have put there.
-        all.retain(|(tag, _)| [TAG_MTIME, TAG_PRIVATE].contains(tag));
+        all.retain(|(tag, _)| [TAG_MTIME, TAG_XATTRS, TAG_PRIVATE].contains(tag));
         out = encode(&all);
     }
     (!out.is_empty()).then(|| out.into_boxed_slice())
@@ -135,7 +139,19 @@ pub(super) fn with_modified(attrs: Attrs, time: Option<ModifiedTime>) -> Attrs {
     with_value(attrs, TAG_MTIME, time.map(|_| &value[..]))
 }
 
-/// Merges attributes. If both sides changed them, ours count; of two times, the later one.
+/// Returns the extended attributes, if there are any.
+pub(super) fn xattrs(attrs: Option<&[u8]>) -> Option<Xattrs> {
+    Xattrs::decode(value(attrs, TAG_XATTRS)?).ok()
+}
+
+/// Returns attributes with these extended attributes.
+pub(super) fn with_xattrs(attrs: Attrs, xattrs: &Xattrs) -> Attrs {
+    let value = xattrs.encode();
+    with_value(attrs, TAG_XATTRS, (!xattrs.is_empty()).then_some(&value))
+}
+
+/// Merges attributes. If both sides changed them, ours count; of two times, the later one. Extended attributes
+/// merge by themselves.
 pub(crate) fn merge_attrs(
     base: Option<&Attrs>,
     ours: Option<&Attrs>,
@@ -145,6 +161,14 @@ pub(crate) fn merge_attrs(
         (Some(ours), Some(theirs)) if base == Some(ours) => theirs.clone(),
         (Some(ours), _) => ours.clone(),
         (None, theirs) => theirs.cloned().flatten(),
+    };
+    let merged = match (ours, theirs) {
+        (Some(ours), Some(theirs)) => {
+            let of = |attrs: &Attrs| xattrs(attrs.as_deref()).unwrap_or_default();
+            let base = base.map(of).unwrap_or_default();
+            with_xattrs(merged, &Xattrs::merge(&base, &of(ours), &of(theirs)))
+        }
+        _ => merged,
     };
     let [base, ours, theirs] =
         [base, ours, theirs].map(|side| side.and_then(|attrs| modified(attrs.as_deref())));

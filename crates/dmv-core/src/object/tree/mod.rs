@@ -11,6 +11,7 @@ mod iter;
 mod node;
 mod parts;
 mod raw;
+mod xattrs;
 
 pub(crate) use attrs::merge_attrs;
 pub use attrs::{Attrs, ModifiedTime};
@@ -21,6 +22,7 @@ pub use node::Node;
 pub use parts::{Child, Totals};
 pub(super) use parts::{FLAG_LIST, FLAG_PRIVATE};
 pub(super) use raw::each_link;
+pub use xattrs::{XATTR_PREFIX, Xattrs, XattrsTooLarge};
 
 use self::attrs::check_attrs;
 use super::ObjectType;
@@ -142,6 +144,20 @@ impl TreeEntry {
     /// Returns the entry with this time of the last change, or without one.
     pub fn with_modified(self, time: Option<ModifiedTime>) -> TreeEntry {
         let attrs = attrs::with_modified(self.attrs, time);
+        TreeEntry { attrs, ..self }
+    }
+
+    /// Returns the extended attributes of a file that the commit keeps.
+    pub fn xattrs(&self) -> Xattrs {
+        let is_file = self.kind.is_blob();
+        attrs::xattrs(self.attrs.as_deref())
+            .filter(|_| is_file)
+            .unwrap_or_default()
+    }
+
+    /// Returns the entry of a file with these extended attributes alone.
+    pub fn with_xattrs(self, xattrs: &Xattrs) -> TreeEntry {
+        let attrs = attrs::with_xattrs(self.attrs, xattrs);
         TreeEntry { attrs, ..self }
     }
 

@@ -12,8 +12,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Names of attributes that DMV reads of one file. More than that are some.
-const ATTRIBUTE_NAMES_BYTES: usize = 512;
 /// The umask where the system does not tell it.
 const USUAL_UMASK: u32 = 0o022;
 
@@ -102,17 +100,6 @@ pub fn next_data(file: &File, at: u64, size: u64) -> Option<(u64, u64)> {
     };
     let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size);
     Some((start, end.min(size).max(start + 1)))
-}
-
-pub fn has_attributes(file: &File) -> bool {
-    let mut names = [0; ATTRIBUTE_NAMES_BYTES];
-    match rustix::fs::flistxattr(file, &mut names[..]) {
-        // The system's own, such as labels of SELinux, do not count.
-        Ok(len) => names[..len]
-            .split(|b| *b == 0)
-            .any(|name| name.starts_with(b"user.")),
-        Err(e) => e == Errno::RANGE,
-    }
 }
 
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {

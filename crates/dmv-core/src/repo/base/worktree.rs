@@ -14,6 +14,7 @@ use crate::repo::base::relying::Reliance;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::{layout, relying};
 use crate::subset::Subset;
+use crate::worktree::properties::Properties;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +27,8 @@ pub struct WorktreeSettings {
     pub global_ignore: Option<PathBuf>,
     /// Whether to leave out names that other systems reject.
     pub portable_names: bool,
-    /// Whether commits keep the times of files, where no attribute file says otherwise.
-    pub times: bool,
+    /// What commits keep of files besides their content, where no attribute file says otherwise.
+    pub properties: Properties,
     /// How much of the overwritten files is stored for an undo.
     pub keep: Keep,
     /// Directories that the user is in. No command removes one: in a removed directory, no further

@@ -21,7 +21,7 @@ use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::conflict_entry;
-use crate::worktree::ingest::Task;
+use crate::worktree::ingest::{Task, TaskFile};
 use std::path::Path;
 
 /// The choice for one conflict.
@@ -181,7 +181,7 @@ fn take_in(tx: &mut Transaction<'_>, file: &Path, job: &Job) -> Result<Term, Rep
     let task = Task {
         dir: 0,
         path: Vec::new().into(),
-        files: vec![(bytes_of(name).into(), FileKind::File)],
+        files: vec![TaskFile::of_content(bytes_of(name), FileKind::File)],
     };
     let mut found = None;
     tx.read_files(&root, [task], job, |done| found = Some(done.result))?;

@@ -369,7 +369,7 @@ fn read_files(
         scan: tree.scan_options(known, options.select, job),
         started: fs_now(&tree.own),
         portable: options.settings.portable_names,
-        times: options.settings.times,
+        properties: &tree.properties,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
         most_new: large::most_new(repo, tree, options.refuse_large)?,
     };

@@ -10,7 +10,7 @@ use crate::job::Job;
 use crate::merge::Edits;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::tree::{Kind, TreeEntry, Xattrs, lookup_path};
 use crate::repo::base::change::PathChange;
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::repo::Repo;
@@ -18,7 +18,9 @@ use crate::repo::base::{change, notes};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
 use crate::repo::conflict::settle::{conflict_entry, stat_of};
-use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::open_worktree;
+use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::same::{SameError, same_as, xattrs_at};
 use crate::repo::files::status::{StatusOptions, UntrackedFile};
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -33,7 +35,16 @@ pub enum WorktreeSide {
     /// The file or symlink on disk equals this entry of the commit that it comes from.
     Entry(TreeEntry),
     /// The file or symlink on disk is not committed. An empty directory counts, too.
-    Disk(FileStat),
+    Disk(DiskFile),
+}
+
+/// A file, a symlink or an empty directory on disk.
+#[derive(Clone, Debug)]
+pub struct DiskFile {
+    /// Its stat.
+    pub stat: FileStat,
+    /// The extended attributes that a commit would keep of it.
+    pub xattrs: Xattrs,
 }
 
 /// A path that differs between a commit and the worktree.
@@ -76,7 +87,7 @@ impl Repo {
         let (old_tree, base_tree) = (tree_of(from)?, tree_of(self.base_commit()?)?);
         let mut found = committed(self, (old_tree, base_tree), &status.subset, paths)?;
         let outside = chosen_outside(self, base_tree, &status.subset)?;
-        let root = SafeDir::open_root(self.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
+        let tree = open_worktree::open_as_far(self, &options.settings)?;
         for change in &status.changes {
             let path = change.path.clone();
             if !paths.includes(path.as_bytes()) {
@@ -93,7 +104,7 @@ impl Repo {
                 }
                 continue;
             }
-            match on_disk(self, &root, change, old)? {
+            match on_disk(self, &tree, change, old)? {
                 (None, None) => found.remove(&path),
                 sides => found.insert(path, sides),
             };
@@ -163,12 +174,12 @@ fn committed(
 /// Returns what differs at a changed path between the entry `old` and the disk.
 fn on_disk(
     repo: &Repo,
-    root: &SafeDir,
+    tree: &OpenWorktree,
     change: &PathChange,
     old: Option<TreeEntry>,
 ) -> Result<Sides, RepoError> {
     let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
-    let stat = stat_of(root, change.path.as_bytes())?;
+    let stat = stat_of(&tree.root, change.path.as_bytes())?;
     let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
     // The files in a directory stand for it, unless it is empty.
     let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
@@ -176,7 +187,7 @@ fn on_disk(
         let same = if is_empty_dir {
             entry.kind == Kind::Directory
         } else {
-            match same_as(repo, root, change.path.as_bytes(), entry, stat) {
+            match same_as(repo, tree, change.path.as_bytes(), entry, stat) {
                 Ok(same) => same,
                 Err(SameError::Path(_)) => false,
                 Err(SameError::Repo(e)) => return Err(e),
@@ -186,7 +197,15 @@ fn on_disk(
             return Ok((None, None));
         }
     }
-    Ok((old, stat.map(WorktreeSide::Disk)))
+    let path = change.path.as_bytes();
+    let disk = stat.map(|stat| {
+        let xattrs = match stat.kind {
+            FileKind::File => xattrs_at(repo, tree, path, old.as_ref()).unwrap_or_default(),
+            _ => Xattrs::default(),
+        };
+        WorktreeSide::Disk(DiskFile { stat, xattrs })
+    });
+    Ok((old, disk))
 }
 
 /// Returns the entries that choices put at paths that the worktree does not have.

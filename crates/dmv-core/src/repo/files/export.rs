@@ -17,8 +17,8 @@ use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, ReplacedEntries, apply_plan,
 };
 use crate::worktree::compare_dirs;
+use crate::worktree::properties::time_of;
 use crate::worktree::snapshot::Problem;
-use crate::worktree::times::time_of;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -160,6 +160,7 @@ impl Export<'_> {
                     exec,
                     private: entry.is_private(),
                     modified: time_of(entry),
+                    xattrs: entry.xattrs(),
                     blob,
                     replaces,
                 });
@@ -204,6 +205,8 @@ impl Export<'_> {
         for placed in report.files.iter().chain(&report.symlinks).flatten() {
             self.report.files += 1;
             self.report.bytes += placed.stat.size;
+            let without = &self.job.progress.without_xattrs;
+            Job::add(without, u64::from(placed.lacks_xattrs));
         }
         for refused in report.refused {
             match refused.why {

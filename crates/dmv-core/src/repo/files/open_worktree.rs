@@ -26,7 +26,9 @@ use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
+use crate::worktree::properties::{AttributeFiles, Properties, PropertyRules};
 use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
+use crate::worktree::split_path;
 use crate::worktree::statcache::{StatCache, subset_check};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ pub struct OpenWorktree {
     /// The worktree's own directory under `.dmv`.
     pub own: SafeDir,
     pub ignore: IgnoreRules,
+    /// What commits keep of files besides their content.
+    pub properties: PropertyRules,
     /// The commit whose tree the files were last made equal to.
     pub base: Option<ObjectId>,
     /// The tree that the files are compared with: the base's tree in its form.
@@ -89,6 +93,18 @@ impl OpenWorktree {
             threads: 0,
             cancel: job.cancel_flag(),
         }
+    }
+
+    /// Returns what commits keep of the file at `path` besides its content.
+    pub fn properties_of(&self, repo: &Repo, path: &[u8]) -> Properties {
+        let (dir, name) = split_path(path).unwrap_or((b"", path));
+        let known = TreeBase::new(repo.objects(), self.base_tree, None, &self.subset);
+        let files = AttributeFiles {
+            root: &self.root,
+            known: &known,
+            subset: &self.subset,
+        };
+        self.properties.of(&files, dir, name)
     }
 
     /// Returns the base's entries, for a scan.
@@ -189,6 +205,7 @@ pub fn open_as_far(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorkt
         name,
         own,
         ignore,
+        properties: PropertyRules::new(settings.properties.clone()),
         base,
         base_tree,
         form,

@@ -87,7 +87,7 @@ fn is_over(
         (Some(entry), Some(stat)) => match entry.kind {
             Kind::Directory => Ok(stat.kind == FileKind::Dir),
             // What cannot be read is not known to be over.
-            _ => match same_as(repo, &tree.root, path.as_bytes(), &entry, &stat) {
+            _ => match same_as(repo, tree, path.as_bytes(), &entry, &stat) {
                 Ok(same) => Ok(same),
                 Err(SameError::Path(_)) => Ok(false),
                 Err(SameError::Repo(e)) => Err(e),
@@ -245,7 +245,7 @@ fn changes_at(
     for path in there {
         match (committed.remove(&path), stat_at(tree, &path)?) {
             (Some(entry), Some(stat)) => {
-                let same = match same_as(repo, &tree.root, &path, &entry, &stat) {
+                let same = match same_as(repo, tree, &path, &entry, &stat) {
                     Ok(same) => same || entry.kind == Kind::Directory && stat.kind == FileKind::Dir,
                     Err(SameError::Path(_)) => false,
                     Err(SameError::Repo(e)) => return Err(e),

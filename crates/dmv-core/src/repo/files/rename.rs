@@ -15,7 +15,7 @@ use crate::platform::read_exact_at;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
-use crate::repo::files::diff::{WorktreeChange, WorktreeSide, chunks_of};
+use crate::repo::files::diff::{DiskFile, WorktreeChange, WorktreeSide, chunks_of};
 use crate::repo::look::entries::blob_of;
 use crate::worktree::select::Paths;
 use std::collections::{HashMap, HashSet};
@@ -177,7 +177,9 @@ impl Repo {
                     gone.push(Gone { path, entry });
                 }
                 (None, Some(WorktreeSide::Entry(entry))) => new.push(of_tree(path, entry)),
-                (None, Some(WorktreeSide::Disk(stat))) if stat.kind == FileKind::File => {
+                (None, Some(WorktreeSide::Disk(DiskFile { stat, .. })))
+                    if stat.kind == FileKind::File =>
+                {
                     new.push(New {
                         path,
                         size: stat.size,

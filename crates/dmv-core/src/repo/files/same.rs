@@ -1,15 +1,17 @@
-//! Compares a file of the worktree with a tree entry, byte for byte.
+//! Compares a file of the worktree with a tree entry, byte for byte, and what else commits keep of it.
 
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes};
 use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Kind, TreeEntry, Xattrs};
 use crate::path::PathError;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::look::entries::blob_of;
+use crate::worktree::split_path;
 use std::io::Read;
 
 /// Why a comparison failed.
@@ -26,34 +28,85 @@ impl<E: Into<RepoError>> From<E> for SameError {
     }
 }
 
-/// Like [`same_as`], for callers to whom both kinds of errors mean the same.
+impl SameError {
+    /// Returns the error for callers to whom both kinds mean the same.
+    pub fn any(self) -> RepoError {
+        match self {
+            SameError::Path(e) => e.into(),
+            SameError::Repo(e) => e,
+        }
+    }
+}
+
+/// Returns whether the file at `path` has the content, kind and privacy of `entry`. Its extended attributes do not
+/// count.
 pub fn equals(
     repo: &Repo,
     root: &SafeDir,
     path: &[u8],
     entry: &TreeEntry,
     stat: &FileStat,
-) -> Result<bool, RepoError> {
-    same_as(repo, root, path, entry, stat).map_err(|e| match e {
-        SameError::Path(e) => e.into(),
-        SameError::Repo(e) => e,
-    })
+) -> Result<bool, SameError> {
+    equals_in_job(repo, root, path, entry, stat, &Job::default())
 }
 
-/// Returns whether the file at `path` has the content, kind and privacy of `entry`. Stops at the first chunk that
-/// differs.
+/// Returns whether the file at `path` is as `entry` says: its content, kind and privacy, and the extended attributes
+/// that commits keep of it. Stops at the first chunk that differs.
 pub fn same_as(
     repo: &Repo,
-    root: &SafeDir,
+    tree: &OpenWorktree,
     path: &[u8],
     entry: &TreeEntry,
     stat: &FileStat,
 ) -> Result<bool, SameError> {
-    same_in_job(repo, root, path, entry, stat, &Job::default())
+    same_in_job(repo, tree, path, entry, stat, &Job::default())
 }
 
 /// Like [`same_as`], and counts the bytes that it reads. It ends early if the job is cancelled.
 pub fn same_in_job(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    path: &[u8],
+    entry: &TreeEntry,
+    stat: &FileStat,
+    job: &Job,
+) -> Result<bool, SameError> {
+    if stat.kind == FileKind::File
+        && entry.kind.is_blob()
+        && xattrs_at(repo, tree, path, Some(entry))? != entry.xattrs()
+    {
+        return Ok(false);
+    }
+    equals_in_job(repo, &tree.root, path, entry, stat, job)
+}
+
+/// Returns the extended attributes that a commit keeps of the file at `path`. `old` is the entry that it has there
+/// so far.
+pub fn xattrs_at(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    path: &[u8],
+    old: Option<&TreeEntry>,
+) -> Result<Xattrs, SameError> {
+    let was = old.map(TreeEntry::xattrs).unwrap_or_default();
+    let names = tree.properties_of(repo, path).xattrs;
+    if names.is_none() {
+        return Ok(was);
+    }
+    let (dir, name) = split_path(path).unwrap_or((b"", path));
+    let opened = tree
+        .root
+        .open_dir(dir)
+        .and_then(|dir| dir.open_file_read(name));
+    let (file, _) = opened.map_err(SameError::Path)?;
+    let action = "read the extended attributes of";
+    let found = names
+        .read(&file)
+        .map_err(|e| SameError::Path(PathError::new(action, path, e)))?;
+    Ok(names.updated(&was, &found))
+}
+
+fn equals_in_job(
     repo: &Repo,
     root: &SafeDir,
     path: &[u8],
@@ -71,10 +124,7 @@ pub fn same_in_job(
     if kind != entry.kind || stat.size != entry.size || has_other_privacy {
         return Ok(false);
     }
-    let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (&b""[..], path),
-    };
+    let (dir, name) = split_path(path).unwrap_or((b"", path));
     let dir = root.open_dir(dir).map_err(SameError::Path)?;
     if kind == Kind::Symlink {
         let target = dir.readlink(name).map_err(SameError::Path)?;

@@ -26,7 +26,8 @@ use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::steps;
 use crate::repo::files::steps::StoredSteps;
 use crate::repo::look::lack;
-use crate::worktree::ingest::{TASK_FILES, Task};
+use crate::worktree::ingest::{TASK_FILES, Task, TaskFile};
+use crate::worktree::properties::{Properties, with_properties};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -232,8 +233,14 @@ fn ingest(
         .collect();
     let mut failed = None;
     let mut found = Vec::new();
-    let name =
-        |(path, kind): &(RepoPath, FileKind)| (path.file_name().unwrap_or_default().into(), *kind);
+    let repo = tx.repo();
+    let name = |(path, kind): &(RepoPath, FileKind)| TaskFile {
+        properties: Properties {
+            times: false,
+            ..tree.properties_of(repo, path.as_bytes())
+        },
+        ..TaskFile::of_content(path.file_name().unwrap_or_default(), *kind)
+    };
     let tasks = dirs.iter().enumerate().map(|(number, files)| Task {
         dir: number,
         path: dir_of(&files[0].0).as_bytes().into(),
@@ -266,6 +273,7 @@ fn ingest(
             attrs: None,
         };
         let entry = entry.with_privacy(stored.stat.privacy() == Some(true));
+        let entry = with_properties(entry, stored.kept.as_deref(), None);
         note(path, entry, stored.stat);
     }
     Ok(())
@@ -560,7 +568,7 @@ pub fn is_as(
         (Some(entry), Some(stat)) if entry.kind == Kind::Directory => {
             Ok(stat.kind == FileKind::Dir)
         }
-        (Some(entry), Some(stat)) => match same_as(repo, &tree.root, path, entry, stat) {
+        (Some(entry), Some(stat)) => match same_as(repo, tree, path, entry, stat) {
             Ok(same) => Ok(same),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),

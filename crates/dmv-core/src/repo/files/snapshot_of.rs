@@ -30,7 +30,7 @@ pub fn snapshot_of(
         scan: tree.scan_options(&*known, select, job),
         started: fs_now(&tree.own),
         portable: settings.portable_names,
-        times: settings.times,
+        properties: &tree.properties,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
         most_new: None,
     };

@@ -230,7 +230,7 @@ fn survey<'a>(
     let mut status = Status {
         repo,
         base: tree.base_tree,
-        root: &tree.root,
+        tree,
         known,
         cache: CacheUpdate::new(&tree.own, repo.id, &tree.subset, known),
         cache_failed: repo.whose == Whose::Foreign,
@@ -282,7 +282,7 @@ fn survey<'a>(
 struct Status<'a> {
     repo: &'a Repo,
     base: Option<ObjectId>,
-    root: &'a SafeDir,
+    tree: &'a OpenWorktree,
     known: &'a dyn BaseEntries,
     cache: CacheUpdate<'a>,
     /// Whether the stat cache cannot be written. Then the results of this scan are not stored.
@@ -441,8 +441,12 @@ impl Status<'_> {
             Skip::Temporary if self.compared.is_some() => {
                 // The process that made this file has ended, since it had the worktree's lock. A
                 // failure to remove the file does no harm.
-                let _ = split_path(&path)
-                    .map(|(dir, name)| self.root.open_dir(dir).and_then(|dir| dir.unlink(name)));
+                let _ = split_path(&path).map(|(dir, name)| {
+                    self.tree
+                        .root
+                        .open_dir(dir)
+                        .and_then(|dir| dir.unlink(name))
+                });
             }
             Skip::Control | Skip::Temporary => {}
         }
@@ -464,7 +468,7 @@ impl Status<'_> {
         if kind == Kind::Conflict {
             return Ok(Some(false));
         }
-        match same_in_job(self.repo, self.root, path, &entry, stat, self.job) {
+        match same_in_job(self.repo, self.tree, path, &entry, stat, self.job) {
             Ok(same) => Ok(Some(same)),
             Err(SameError::Path(e)) => {
                 self.out

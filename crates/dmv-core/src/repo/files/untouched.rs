@@ -13,7 +13,7 @@ use crate::repo::conflict::form::Shown;
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::same::equals;
+use crate::repo::files::same::{SameError, equals};
 use crate::repo::files::stored;
 use crate::worktree::checkout::{
     CheckoutError, Plan, Refusal, Removal, ReplacedEntries, apply_plan,
@@ -34,7 +34,7 @@ pub fn side_at(
     let name = last_name(&shown.at.path);
     for term in terms.filter(|term| term.kind != Kind::Directory) {
         let entry = entry_of(&name, term, None);
-        if equals(repo, &tree.root, path, &entry, stat)? {
+        if equals(repo, &tree.root, path, &entry, stat).map_err(SameError::any)? {
             return Ok(Some(entry));
         }
     }
@@ -51,7 +51,7 @@ fn is_at(
     let Some(stat) = stat_of(&tree.root, path)? else {
         return Ok(None);
     };
-    let is_same = equals(repo, &tree.root, path, entry, &stat)?;
+    let is_same = equals(repo, &tree.root, path, entry, &stat).map_err(SameError::any)?;
     Ok(Some((is_same, stat.fingerprint())))
 }
 

@@ -21,7 +21,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::dirs::is_dir;
 use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::same::{SameError, equals};
 use crate::repo::files::saved::{all_gone, empty_dir, obstacle, stat_at};
 use crate::vfs::{OsVfs, write_durably};
 use crate::worktree::base::entry_at;
@@ -177,7 +177,7 @@ fn is_as(
     if is_dir(entry) {
         return Ok(Some(stat.kind == FileKind::Dir));
     }
-    match same_as(repo, &tree.root, path.as_bytes(), entry, &stat) {
+    match equals(repo, &tree.root, path.as_bytes(), entry, &stat) {
         Ok(same) => Ok(Some(same)),
         Err(SameError::Path(_)) => Ok(None),
         Err(SameError::Repo(e)) => Err(e),

@@ -16,6 +16,7 @@ use crate::repo::upkeep::verify::history::Walk;
 use crate::repo::upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport, known, unnamed, uses};
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::properties::PropertyRules;
 use crate::worktree::scan::BaseEntries;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{SnapshotInput, snapshot};
@@ -293,7 +294,7 @@ fn store_again(
         scan: tree.scan_options(&known, &everything, job),
         started: fs_now(&tree.own),
         portable: false,
-        times: false,
+        properties: &PropertyRules::default(),
         unwritten: &BTreeSet::new(),
         most_new: None,
     };

@@ -21,7 +21,7 @@ use crate::subset::Extent;
 use crate::worktree::attributes::{
     AttributeLine, DMVATTRIBUTES, Patterns, attribute_lines, check_pattern,
 };
-use crate::worktree::times::TIMES;
+use crate::worktree::properties::is_about_properties;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -250,7 +250,7 @@ impl KeepRules {
         }
         for word in &line.words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            if TIMES.contains(&&word[..]) {
+            if is_about_properties(word) {
                 continue;
             }
             if key != KEEP {

@@ -129,7 +129,11 @@ fn put_in(file: &MovingFile, root: &SafeDir, (dir, name): At<'_>) -> Option<Plac
     let now = dir.stat_opt(name).ok().flatten();
     let touched = now.is_none_or(|now| now.untouched() != file.was.untouched());
     let stat = now.unwrap_or(file.was);
-    Some(PlacedEntry { stat, touched })
+    Some(PlacedEntry {
+        stat,
+        touched,
+        lacks_xattrs: false,
+    })
 }
 
 /// Lets `asides` remove files that do not arrive. Those that have changed since return to

@@ -27,6 +27,7 @@ fn file(path: &str, blob: &'static str) -> NewFile<&'static str> {
         exec: false,
         private: false,
         modified: None,
+        xattrs: Default::default(),
         blob,
         replaces: None,
     }

@@ -55,8 +55,10 @@ fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error:
             blobs.insert(done.name, stored.blob);
             Ok(())
         };
-        let names = (0..contents.len()).map(|n| format!("{n:03}").into_bytes().into());
-        let files = names.map(|name| (name, FileKind::File)).collect();
+        let names = (0..contents.len()).map(|n| format!("{n:03}").into_bytes());
+        let files = names
+            .map(|name: Vec<u8>| TaskFile::of_content(&name, FileKind::File))
+            .collect();
         let task = Task {
             dir: 0,
             path: Arc::from(&b""[..]),

@@ -7,7 +7,7 @@ use crate::object::ObjectWrite;
 use crate::object::name::{RepoPath, SafeName};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::worktree::join;
-use crate::worktree::times::with_time;
+use crate::worktree::properties::with_properties;
 use std::collections::BTreeSet;
 
 /// A directory of the base with the changes of the worktree.
@@ -37,7 +37,7 @@ impl Builder<'_, '_> {
                 while let Some((name, change)) =
                     rest.next_if(|(name, _)| *name < old.name.as_bytes())
                 {
-                    changed |= self.push_new(dir, (name, change), None, &mut builder, meta)?;
+                    changed |= self.push_new((name, change), None, &mut builder, meta)?;
                 }
                 match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
                     Some((name, _)) if !self.is_inside(dir, &old) => {
@@ -50,7 +50,7 @@ impl Builder<'_, '_> {
                     }
                     Some((name, change)) => {
                         let differs =
-                            self.push_new(dir, (name, change), Some(old), &mut builder, meta)?;
+                            self.push_new((name, change), Some(old), &mut builder, meta)?;
                         changed |= differs;
                         if differs && !self.covered.is_empty() {
                             self.note_covered(join(dir, name));
@@ -61,7 +61,7 @@ impl Builder<'_, '_> {
             }
         }
         for (name, change) in rest {
-            changed |= self.push_new(dir, (name, change), None, &mut builder, meta)?;
+            changed |= self.push_new((name, change), None, &mut builder, meta)?;
         }
         Ok(MergedDir {
             summary: builder.finish(meta)?,
@@ -91,7 +91,6 @@ impl Builder<'_, '_> {
     /// Adds a changed entry. Returns whether it differs from the old one.
     fn push_new(
         &mut self,
-        dir: &[u8],
         (name, change): (&[u8], &EntryChange),
         old: Option<TreeEntry>,
         builder: &mut TreeBuilder,
@@ -113,10 +112,9 @@ impl Builder<'_, '_> {
                 id,
                 size,
                 private,
-                modified,
+                kept,
                 ..
             } => {
-                let keeps_time = *kind != Kind::Symlink && self.times.keep(dir, name.as_bytes());
                 let was_private = || old.as_ref().is_some_and(TreeEntry::is_private);
                 let entry = TreeEntry {
                     name,
@@ -128,11 +126,7 @@ impl Builder<'_, '_> {
                     attrs,
                 };
                 let entry = entry.with_privacy(private.unwrap_or_else(was_private));
-                if keeps_time {
-                    with_time(entry, *modified)
-                } else {
-                    entry
-                }
+                with_properties(entry, kept.as_deref(), old.as_ref())
             }
             EntryChange::Dir(tree) => TreeEntry {
                 name,
@@ -152,12 +146,13 @@ impl Builder<'_, '_> {
         let parts = |entry: &TreeEntry| (entry.kind, entry.id, entry.is_list);
         let entry = match old.filter(|old| parts(old) == parts(&entry)) {
             // What else is known of the entry stays with its content. A time alone is no change.
-            Some(old) if old.is_private() != entry.is_private() => {
-                old.with_privacy(entry.is_private())
-            }
             Some(old) => {
-                builder.push(&old, meta)?;
-                return Ok(false);
+                let (private, xattrs) = (entry.is_private(), entry.xattrs());
+                if old.is_private() == private && old.xattrs() == xattrs {
+                    builder.push(&old, meta)?;
+                    return Ok(false);
+                }
+                old.with_privacy(private).with_xattrs(&xattrs)
             }
             None => entry,
         };

@@ -547,13 +547,7 @@ impl Switch<'_> {
             let clean = touched.is_none_or(|(dirty, _)| !dirty.starts_with(&prefix));
             return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
         }
-        match same_as(
-            self.request.repo,
-            &self.request.tree.root,
-            path,
-            entry,
-            stat,
-        ) {
+        match same_as(self.request.repo, self.request.tree, path, entry, stat) {
             // Without such a switch, it is the user's.
             Ok(false) if self.known.unfinished.is_some() => self.is_begun(path, entry, stat),
             Ok(same) => Ok(same),

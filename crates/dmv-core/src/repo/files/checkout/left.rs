@@ -206,13 +206,7 @@ impl<'a> Switch<'a> {
         if entry.kind == Kind::Directory {
             return Ok(stat.kind == FileKind::Dir);
         }
-        match same_as(
-            self.request.repo,
-            &self.request.tree.root,
-            path,
-            entry,
-            stat,
-        ) {
+        match same_as(self.request.repo, self.request.tree, path, entry, stat) {
             Ok(same) => Ok(same),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),

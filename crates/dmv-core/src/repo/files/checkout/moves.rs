@@ -1,10 +1,10 @@
 //! Moved files: if the target has a file at another path, the switch moves it instead of writing it
 //! again.
 
-use crate::fsutil::{FileKind, FileTime, fs_now};
+use crate::fsutil::{FileKind, fs_now};
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Attrs, Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::dirs::sorted;
 use crate::repo::files::checkout::switch::{Switch, checkout_error};
@@ -12,20 +12,19 @@ use crate::repo::files::saved::Return;
 use crate::repo::files::seen::Expectation;
 use crate::worktree::checkout::{Departure, Move, MovingFile, Plan, Removal, arrive, leave};
 use crate::worktree::split_path;
-use crate::worktree::times::time_of;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// The most files that a switch moves. Limits memory. The other files are written.
 const MAX_MOVES: usize = 32 << 10;
 
-/// What two equal files have in common: the content's root id, whether the root is a list, the kind, whether
-/// only the owner may read it, and the time.
-type Same = (ObjectId, bool, Kind, bool, Option<FileTime>);
+/// What two equal files have in common: the content's root id, whether the root is a list, the kind, and the
+/// attributes.
+type Same = (ObjectId, bool, Kind, Attrs);
 
 fn same_of(entry: &TreeEntry) -> Option<Same> {
-    let (kind, private) = (entry.kind, entry.is_private());
-    let is_file = kind.is_blob();
-    is_file.then_some((entry.id, entry.is_list, kind, private, time_of(entry)))
+    let (kind, attrs) = (entry.kind, entry.attrs.clone());
+    kind.is_blob()
+        .then_some((entry.id, entry.is_list, kind, attrs))
 }
 
 impl Switch<'_> {

@@ -76,7 +76,7 @@ impl Switch<'_> {
                 return Ok(Expectation::Other);
             };
             let must_wait = self.is_young(&stat);
-            match same_as(self.request.repo, &self.request.tree.root, path, old, &stat) {
+            match same_as(self.request.repo, self.request.tree, path, old, &stat) {
                 Ok(true) if must_wait => std::thread::sleep(TICK),
                 Ok(true) => return Ok(Expectation::This(stat.fingerprint())),
                 Ok(false) | Err(SameError::Path(_)) => return Ok(Expectation::Other),

@@ -34,9 +34,9 @@ use crate::subset::{Extent, Subset};
 use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, Report, apply_plan,
 };
+use crate::worktree::properties::time_of;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
-use crate::worktree::times::time_of;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -443,6 +443,7 @@ impl<'a> Switch<'a> {
                     exec,
                     private: entry.is_private(),
                     modified: time_of(entry),
+                    xattrs: entry.xattrs(),
                     blob: blob_of(entry),
                     replaces,
                 });
@@ -539,6 +540,8 @@ impl<'a> Switch<'a> {
                 let (_, name, placed) = done.next_if(|(other, ..)| *other == dir)?;
                 *files += 1;
                 *bytes += placed.stat.size;
+                let without = &self.request.job.progress.without_xattrs;
+                Job::add(without, u64::from(placed.lacks_xattrs));
                 Some((name, placed.fingerprint(ended)))
             });
             self.progress

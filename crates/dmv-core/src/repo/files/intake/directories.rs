@@ -16,6 +16,7 @@ use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::ignore::IgnoreRules;
+use crate::worktree::properties::PropertyRules;
 use crate::worktree::scan::{EmptyBase, Everything, ScanError, ScanOptions, State, scan};
 use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
 use std::collections::BTreeSet;
@@ -222,7 +223,7 @@ fn read_in(
         scan: scan_of(&known, &ignore, &everything, job),
         started: fs_now(&own),
         portable: options.settings.portable_names,
-        times: options.settings.times,
+        properties: &PropertyRules::new(options.settings.properties.clone()),
         unwritten: &unwritten,
         most_new: None,
     };

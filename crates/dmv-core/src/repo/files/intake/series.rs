@@ -14,7 +14,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::made::MadeObjects;
 use crate::repo::base::repo::Repo;
 use crate::store::{MetaWriter, StoreWriter};
-use crate::worktree::ingest::{IngestResult, StoredFile, Task, with_ingest};
+use crate::worktree::ingest::{IngestResult, StoredFile, Task, TaskFile, with_ingest};
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{join, refused_name, split_path};
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,7 +248,7 @@ fn read_in(
             let task = Task {
                 dir: number,
                 path: dir.into(),
-                files: vec![(name.into(), FileKind::File)],
+                files: vec![TaskFile::of_content(name, FileKind::File)],
             };
             ingest.submit(task, &mut meta, on_done)?;
         }

@@ -16,7 +16,7 @@ use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::same::equals;
+use crate::repo::files::same::{SameError, equals};
 use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, Return, all_gone, obstacle};
 use crate::repo::files::untouched;
 use crate::worktree::snapshot::Problem;
@@ -187,7 +187,10 @@ impl<'a> Steps<'a> {
                 continue;
             };
             let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
-            if is_dir || equals(self.repo, &self.tree.root, path, &entry, &stat)? {
+            if is_dir
+                || equals(self.repo, &self.tree.root, path, &entry, &stat)
+                    .map_err(SameError::any)?
+            {
                 self.goes(path, stat, entry);
             } else {
                 let why = "it was changed, so it stays".to_owned();
@@ -213,7 +216,10 @@ impl<'a> Steps<'a> {
             }
             if let Some(stat) = stat_of(&self.tree.root, path)?.filter(|_| !is_cleared) {
                 let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
-                if !is_dir && !equals(self.repo, &self.tree.root, path, &entry, &stat)? {
+                if !is_dir
+                    && !equals(self.repo, &self.tree.root, path, &entry, &stat)
+                        .map_err(SameError::any)?
+                {
                     self.lost.insert(path.to_vec());
                 }
                 continue;
@@ -272,7 +278,7 @@ impl<'a> Steps<'a> {
             };
             let is_same = match entry.kind {
                 Kind::Directory => stat.kind == FileKind::Dir,
-                _ => equals(self.repo, root, path, entry, &stat)?,
+                _ => equals(self.repo, root, path, entry, &stat).map_err(SameError::any)?,
             };
             if !is_same {
                 return Ok(false);

@@ -21,7 +21,7 @@ use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::same::equals;
+use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, steps};
@@ -416,7 +416,9 @@ fn still_different(
     let is_right = |path: &[u8]| -> Result<bool, RepoError> {
         let wanted = entry_at(repo.objects(), &after, path)?;
         match (wanted, stat_of(&tree.root, path)?) {
-            (Some(wanted), Some(stat)) => equals(repo, &tree.root, path, &wanted, &stat),
+            (Some(wanted), Some(stat)) => {
+                same_as(repo, tree, path, &wanted, &stat).map_err(SameError::any)
+            }
             (wanted, stat) => Ok(wanted.is_none() && stat.is_none()),
         }
     };
