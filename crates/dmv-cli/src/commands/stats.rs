@@ -22,6 +22,8 @@ pub struct Args {}
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let stats = repo.store_stats()?;
+    let shared = repo.shared_bytes();
+    let exclusive = shared.map(|shared| stats.disk_bytes.saturating_sub(shared));
     let slice = told_slice(context, &repo);
     let garbage = garbage(context, &repo, &stats)?;
     let budget = repo.budget()?;
@@ -39,6 +41,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
                 commits, trees, lists, chunks, packs, data_bytes, meta_bytes, tables, disk_bytes, disk_files,
                 head_bytes, head_files,
             },
+            shared_bytes: shared,
+            exclusive_bytes: exclusive,
             repack_pays: repack_pays,
             garbage_bytes: garbage.map(|(old, _)| old),
             young_garbage_bytes: garbage.map(|(_, young)| young),
@@ -66,6 +70,9 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     )?;
     line("index tables", stats.tables.to_string())?;
     line("on disk", in_files(stats.disk_bytes, stats.disk_files))?;
+    if let Some(words) = told_shared(shared, exclusive) {
+        line("shared", words)?;
+    }
     line("newest tree", in_files(stats.head_bytes, stats.head_files))?;
     match garbage.unwrap_or_default() {
         (0, 0) => {}
@@ -98,6 +105,19 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         Ok(())
     })?;
     Ok(EXIT_OK)
+}
+
+/// How many bytes of packs lie in blocks that other files have, too, and how many other bytes the repository has.
+/// `None` if it shares nothing.
+fn told_shared(shared: Option<u64>, exclusive: Option<u64>) -> Option<String> {
+    let (Some(shared), Some(exclusive)) = (shared, exclusive) else {
+        return Some("unknown: this file system does not tell".to_owned());
+    };
+    let words = || {
+        let (shared, exclusive) = (bytes(shared), bytes(exclusive));
+        format!("{shared} lie in blocks of other files, too; {exclusive} are the repository's own")
+    };
+    (shared > 0).then(words)
 }
 
 /// How much of a limit is used, in percent or as a multiple.

@@ -54,6 +54,16 @@ pub(crate) fn can_share_blocks(from: &Path, to: &Path) -> bool {
     share().is_ok()
 }
 
+/// Returns how many bytes of a file lie in blocks that other files have, too; all if it has further names. Fails if
+/// the file system does not tell it.
+pub(crate) fn shared_bytes(file: &File) -> io::Result<u64> {
+    let stat = stat_of(file)?;
+    match stat.nlink {
+        2.. => Ok(stat.size),
+        _ => system::shared_bytes(file, stat.size),
+    }
+}
+
 /// Bytes of a file from an offset on. They must not change.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'f> {

@@ -43,7 +43,7 @@ pub use self::file::{
     set_permissions, start_writeback, sync_dir, widen_pipe, write_all_at, write_shared,
 };
 pub(crate) use self::file::{
-    can_share_blocks, has_hole, share_file, skip_hole, snapshot, stat_at,
+    can_share_blocks, has_hole, share_file, shared_bytes, skip_hole, snapshot, stat_at,
     stat_at_unfollowed, stat_of, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 

@@ -316,3 +316,17 @@ fn bytes_are_written_to_their_place_alone_whether_blocks_are_shared_or_not() -> 
     }
     Ok(())
 }
+
+#[test]
+fn a_file_with_two_names_shares_all_of_its_bytes() -> Done {
+    let temp = tempfile::tempdir()?;
+    let path = |name: &str| temp.path().join(name);
+    std::fs::write(path("one"), [7; 10_000])?;
+    let file = File::open(path("one"))?;
+    if let Ok(shared) = shared_bytes(&file) {
+        assert_eq!(shared, 0);
+    }
+    std::fs::hard_link(path("one"), path("two"))?;
+    assert_eq!(shared_bytes(&file)?, 10_000);
+    Ok(())
+}

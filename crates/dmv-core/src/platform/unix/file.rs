@@ -3,6 +3,8 @@
 use super::disk::magic;
 use super::stat::{from_metadata, from_stat};
 use crate::platform::{FileStat, FileTime};
+#[cfg(target_os = "linux")]
+use fiemap::{Fiemap, FiemapExtentFlags};
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, Permissions};
@@ -12,6 +14,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+/// Number of the file system in memory.
+#[cfg(target_os = "linux")]
+const TMPFS: u64 = 0x0102_1994;
 /// The umask where the system does not tell it.
 const USUAL_UMASK: u32 = 0o022;
 
@@ -81,6 +86,30 @@ pub fn stat_at(path: &Path) -> io::Result<FileStat> {
 
 pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
     Ok(from_metadata(&std::fs::symlink_metadata(path)?))
+}
+
+/// Counts the extents that the system calls shared.
+#[cfg(target_os = "linux")]
+pub fn shared_bytes(file: &File, size: u64) -> io::Result<u64> {
+    let mut shared = 0;
+    for extent in Fiemap::new(file) {
+        let extent = match extent {
+            // It knows no such question, and no shared blocks.
+            Err(_) if magic(file) == Some(TMPFS) => return Ok(0),
+            extent => extent?,
+        };
+        if extent.fe_flags.contains(FiemapExtentFlags::SHARED) {
+            // The last block may be longer than the file.
+            let end = (extent.fe_logical + extent.fe_length).min(size);
+            shared += end.saturating_sub(extent.fe_logical);
+        }
+    }
+    Ok(shared)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn shared_bytes(_: &File, _: u64) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 pub fn has_hole(file: &File, size: u64) -> bool {

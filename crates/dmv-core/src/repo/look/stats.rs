@@ -5,6 +5,7 @@ use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::Kind;
+use crate::platform::{OwnAccess, open_own, shared_bytes};
 use crate::repo::base::budget::disk_size;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
@@ -90,6 +91,17 @@ impl Repo {
         lens.finish(&mut count)?;
         sum.stored_bytes = stored_bytes;
         Ok(sum)
+    }
+
+    /// Returns how many bytes of packs lie in blocks that other files have, too: files of worktrees, other clones,
+    /// snapshots of the file system. `None` if the file system does not tell it.
+    pub fn shared_bytes(&self) -> Option<u64> {
+        let mut shared = 0;
+        for pack in self.store.packs() {
+            let file = open_own(&self.store.pack_path(pack.id), OwnAccess::Read).ok()?;
+            shared += shared_bytes(&file).ok()?;
+        }
+        Some(shared)
     }
 
     /// Counts the objects and bytes of the store.
