@@ -3,7 +3,8 @@
 
 use crate::alias;
 use crate::args::Cli;
-use crate::commands::Command;
+use crate::candidates::PROGRAM;
+use crate::commands::{self, Command};
 use crate::config::Config;
 use crate::failure::{EXIT_OK, EXIT_USAGE, Failure, FailureForm};
 use crate::format::text::clean;
@@ -15,7 +16,7 @@ use crate::ui::{Tone, Ui};
 use crate::{help, other_tools, topics, ui};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, ValueEnum};
+use clap::{Args, FromArgMatches, ValueEnum};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
@@ -133,11 +134,21 @@ fn color_of(args: &[OsString]) -> Color {
         .unwrap_or_default()
 }
 
+/// The description of the command line with no other command than the typed one. What it accepts, the whole one
+/// reads in the same way. It knows neither help nor version.
+fn with_typed_command(args: &[OsString]) -> Option<clap::Command> {
+    let name = args[command_at(args)?].to_str()?;
+    let program = Globals::augment_args(clap::Command::new(PROGRAM));
+    Some(program.subcommand(commands::description(name)?))
+}
+
 fn read(args: &[OsString]) -> Result<TypedText, clap::Error> {
-    // Laying out the help takes longer than most commands, so it is done only for what prints it.
-    let matches = Cli::command()
-        .try_get_matches_from(args)
-        .or_else(|_| help::command().try_get_matches_from(args))?;
+    // Describing all commands takes longer than most of them, so it is done only for help and for what is wrong.
+    let typed = with_typed_command(args).and_then(|one| one.try_get_matches_from(args).ok());
+    let matches = match typed {
+        Some(matches) => matches,
+        None => help::command().try_get_matches_from(args)?,
+    };
     let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
     Ok(TypedText {
         name: matches.subcommand_name().unwrap_or_default().to_owned(),
@@ -414,4 +425,66 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     };
     let message = format!("there is no command '{}'", wanted.join(" "));
     Some(Failure::usage(message).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::LIST;
+    use clap::CommandFactory;
+
+    fn line(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn only_the_typed_command_is_described() {
+        let whole = Cli::command();
+        for name in LIST.iter().map(|one| one.name) {
+            let alone = with_typed_command(&line(&["dmv", "-C", "log", "--json", name]));
+            let alone = alone.expect("it is a command");
+            let described: Vec<_> = alone.get_subcommands().collect();
+            let [one] = described[..] else {
+                panic!("more than {name}: {}", described.len());
+            };
+            let among = whole.find_subcommand(name).expect("it is listed");
+            // All but their places among others.
+            let parts = |of: &clap::Command| {
+                let arguments: Vec<_> = of.get_arguments().cloned().collect();
+                let groups: Vec<_> = of.get_groups().cloned().collect();
+                let commands: Vec<_> = of.get_subcommands().cloned().collect();
+                format!("{arguments:?} {groups:?} {commands:?}")
+            };
+            assert_eq!(parts(one), parts(among), "{name}");
+        }
+        for other in [
+            &["dmv"][..],
+            &["dmv", "-q"],
+            &["dmv", "stat"],
+            &["dmv", "help", "log"],
+        ] {
+            assert!(with_typed_command(&line(other)).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_described_alone_reads_what_the_whole_program_reads() {
+        for words in [
+            &["dmv", "-C", "log", "status", "-s", "--json"][..],
+            &["dmv", "log", "-C", "status", "-n", "3", "--color=never"],
+            &["dmv", "remote", "add", "origin", "/x", "-q"],
+            &[
+                "dmv", "-q", "--color", "always", "commit", "-m", "x", "a b", "--", "-x",
+            ],
+        ] {
+            let args = line(words);
+            let alone = with_typed_command(&args).expect("it is a command");
+            let read = |program: clap::Command| {
+                let matches = program.try_get_matches_from(&args).expect("it is right");
+                let globals = Globals::from_arg_matches(&matches).expect("it is right");
+                format!("{globals:?} {:?}", matches.subcommand())
+            };
+            assert_eq!(read(alone), read(Cli::command()));
+        }
+    }
 }

@@ -73,7 +73,7 @@ use crate::context::{CommandUse, Context};
 use crate::failure::Failure;
 use crate::format::text::count;
 use crate::{budget, progress, suggestions};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use std::sync::atomic::Ordering;
 
 fn changes<T>(_: &T) -> CommandUse {
@@ -98,9 +98,9 @@ pub struct ListedCommand {
     pub is_common: bool,
 }
 
-/// Makes the enum of the commands, their list for the help, and the function that runs one. A line has the name
-/// of the command, its variant and module, a function that returns its [`CommandUse`], and `common` if the
-/// short list explains it.
+/// Makes the enum of the commands, their list for the help, the description of one alone, and the function that
+/// runs one. A line has the name of the command, its variant and module, a function that returns its
+/// [`CommandUse`], and `common` if the short list explains it.
 macro_rules! commands {
     (
         $($group:literal {
@@ -123,6 +123,19 @@ macro_rules! commands {
                 is_common: !<[&str]>::is_empty(&[$(stringify!($common))?]),
             },)*)*
         ];
+
+        /// Returns the description of one visible command alone; `None`: there is none with this name.
+        pub fn description(name: &str) -> Option<clap::Command> {
+            let describe: fn(clap::Command) -> clap::Command;
+            let name = match name {
+                $($($(#[$cfg])? $name => {
+                    describe = <$module::Args as Args>::augment_args;
+                    $name
+                })*)*
+                _ => return None,
+            };
+            Some(describe(clap::Command::new(name)))
+        }
 
         /// Returns how a command uses the repository and the terminal.
         fn use_of(command: &Command) -> CommandUse {
