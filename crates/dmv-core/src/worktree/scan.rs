@@ -33,7 +33,7 @@ use crate::object::tree::Kind;
 use crate::path::PathError;
 use crate::platform::{Cause, cause_of};
 use crate::subset::Subset;
-use crate::threads::{NoThread, start_in};
+use crate::threads::start_in;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +55,7 @@ pub struct ScanOptions<'a> {
     pub list_ignored: bool,
     /// Whether to skip directories on other file systems than the root's.
     pub one_file_system: bool,
-    /// Number of worker threads; 0 for one per processor, at least two.
+    /// Number of threads, with the caller's; 0 for one per processor, at least two.
     pub threads: usize,
     /// Ends the scan when it is set.
     pub cancel: &'a AtomicBool,
@@ -79,9 +79,6 @@ pub enum ScanError {
     /// This process may not open more files, or is out of memory.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The system starts no thread to read directories.
-    #[error(transparent)]
-    Thread(#[from] NoThread),
 }
 
 /// Whether a directory could be read.
@@ -307,12 +304,11 @@ pub fn scan<E: From<ScanError>>(
     std::thread::scope(|scope| {
         // Workers end when the queue says stop, even if `consume` fails or panics.
         let _stop = StopOnDrop(&shared);
-        for number in 0..threads {
-            match start_in(scope, || shared.work()) {
-                Ok(_) => {}
+        // This thread does the work of one while it waits.
+        for _ in 1..threads {
+            if start_in(scope, || shared.work()).is_err() {
                 // The threads that there are do the work.
-                Err(_) if number > 0 => break,
-                Err(e) => return Err(ScanError::Thread(e).into()),
+                break;
             }
         }
         while let Some(result) = shared.next_result()? {
@@ -334,6 +330,15 @@ struct SharedScan<'a> {
     /// Signals that the result at the head may be there.
     ready: Condvar,
     open: OpenDirs,
+}
+
+/// What a thread did when it looked for work.
+enum Turn<'q> {
+    Done(MutexGuard<'q, Queue>),
+    /// There is none now.
+    Nothing(MutexGuard<'q, Queue>),
+    /// The scan has ended with an error.
+    Failed,
 }
 
 struct StopOnDrop<'a, 'b>(&'a SharedScan<'b>);
@@ -386,10 +391,21 @@ impl<'a> SharedScan<'a> {
                 return Ok(None);
             }
             if let Some(result) = queue.pop_done() {
-                self.work.notify_one();
+                if queue.idle > 0 {
+                    self.work.notify_one();
+                }
                 return Ok(Some(result));
             }
-            queue = wait(&self.ready, queue);
+            queue = match self.turn(queue) {
+                Turn::Done(queue) => queue,
+                Turn::Nothing(mut queue) => {
+                    queue.is_awaited = true;
+                    queue = wait(&self.ready, queue);
+                    queue.is_awaited = false;
+                    queue
+                }
+                Turn::Failed => lock(&self.queue),
+            }
         }
     }
 
@@ -406,35 +422,59 @@ impl<'a> SharedScan<'a> {
         let _guard = Guard(self);
         let mut queue = lock(&self.queue);
         while !queue.stop {
-            queue.shared_stats.retain(|work| work.has_more());
-            if let Some(work) = queue.shared_stats.first().cloned() {
-                drop(queue);
-                work.run(self.options.cancel);
-                queue = lock(&self.queue);
-            } else if let Some((node, job)) = queue.take_job() {
-                drop(queue);
-                let result = if self.options.cancel.load(Ordering::Relaxed) {
-                    Err(ScanError::Cancelled)
-                } else {
-                    self.scan_dir(job)
-                };
-                match result {
-                    Ok((result, jobs)) => {
-                        queue = lock(&self.queue);
-                        let (more, at_head) = (!jobs.is_empty(), queue.head == node);
-                        queue.put_result(node, result, jobs);
-                        if more {
-                            self.work.notify_all();
-                        }
-                        if at_head {
-                            self.ready.notify_one();
-                        }
-                    }
-                    Err(error) => return self.stop(Some(error)),
+            queue = match self.turn(queue) {
+                Turn::Done(queue) => queue,
+                Turn::Nothing(mut queue) => {
+                    queue.idle += 1;
+                    queue = wait(&self.work, queue);
+                    queue.idle -= 1;
+                    queue
                 }
-            } else {
-                queue = wait(&self.work, queue);
+                Turn::Failed => return,
             }
+        }
+    }
+
+    /// Does one piece of work, if there is any.
+    fn turn<'q>(&'q self, mut queue: MutexGuard<'q, Queue>) -> Turn<'q> {
+        queue.shared_stats.retain(|work| work.has_more());
+        if let Some(work) = queue.shared_stats.first().cloned() {
+            drop(queue);
+            work.run(self.options.cancel);
+            return Turn::Done(lock(&self.queue));
+        }
+        let Some((node, job)) = queue.take_job() else {
+            return Turn::Nothing(queue);
+        };
+        drop(queue);
+        let result = if self.options.cancel.load(Ordering::Relaxed) {
+            Err(ScanError::Cancelled)
+        } else {
+            self.scan_dir(job)
+        };
+        match result {
+            Ok((result, jobs)) => {
+                queue = lock(&self.queue);
+                let (more, at_head) = (!jobs.is_empty(), queue.head == node);
+                queue.put_result(node, result, jobs);
+                self.tell(&queue, more, more || at_head);
+                Turn::Done(queue)
+            }
+            Err(error) => {
+                self.stop(Some(error));
+                Turn::Failed
+            }
+        }
+    }
+
+    /// Wakes the threads that wait: the workers if there is work, and the caller. A signal that nobody waits for would
+    /// be a system call, too.
+    fn tell(&self, queue: &Queue, work: bool, caller: bool) {
+        if work && queue.idle > 0 {
+            self.work.notify_all();
+        }
+        if caller && queue.is_awaited {
+            self.ready.notify_one();
         }
     }
 
@@ -631,8 +671,10 @@ impl<'a> SharedScan<'a> {
         }
         let (listing, known) = (result.listing.clone(), result.known.clone());
         let work = Arc::new(StatWork::new(dir.clone(), listing, known, pairs.clone()));
-        lock(&self.queue).shared_stats.push(work.clone());
-        self.work.notify_all();
+        let mut queue = lock(&self.queue);
+        queue.shared_stats.push(work.clone());
+        self.tell(&queue, true, true);
+        drop(queue);
         work.run(self.options.cancel);
         let stats = work.wait();
         if self.options.cancel.load(Ordering::Relaxed) {

@@ -187,7 +187,6 @@ impl From<ScanError> for RepoError {
         match e {
             ScanError::Cancelled => RepoError::Cancelled,
             ScanError::Path(e) => RepoError::Path(e),
-            ScanError::Thread(e) => e.into(),
             ScanError::Base { dir, source } => match source.downcast::<ObjectError>() {
                 Ok(e) => (*e).into(),
                 Err(e) => RepoError::Place(PlaceError::Damaged {

@@ -31,6 +31,10 @@ pub(super) struct Queue {
     ahead_entries: usize,
     /// Large directories that any worker may help with.
     pub(super) shared_stats: Vec<Arc<StatWork>>,
+    /// Workers that wait for work.
+    pub(super) idle: u32,
+    /// Whether the caller waits for the first result.
+    pub(super) is_awaited: bool,
     pub(super) stop: bool,
     pub(super) error: Option<ScanError>,
 }
@@ -60,6 +64,8 @@ impl Queue {
             ahead_dirs: 0,
             ahead_entries: 0,
             shared_stats: Vec::new(),
+            idle: 0,
+            is_awaited: false,
             stop: false,
             error: None,
         }
