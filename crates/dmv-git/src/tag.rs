@@ -47,7 +47,12 @@ pub fn to_git(tag: &Commit, tagged: GitId, ty: GitType) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::{self, CommitPlace};
     use crate::id::{Algorithm, id_of};
+    use crate::object::GitCommit;
+    use dmv_core::hash::{decode_hex, encode_hex};
+    use dmv_core::object::ObjectType;
+    use dmv_core::object::tree::{TreeSummary, empty_tree_id};
 
     #[test]
     fn a_tag_comes_back_byte_for_byte_and_only_for_its_object() {
@@ -83,6 +88,58 @@ mod tests {
         assert!(longest.encode().is_ok());
         assert_eq!(take(long(MAX_EXTRA_BYTES)), None);
         assert!(to_dmv(b"object x", id, &commit).is_err());
+    }
+
+    /// Each line of the vectors has an object of Git and the commit that stands for it. A tag is one of the commit
+    /// in the line before.
+    #[test]
+    fn commits_and_tags_have_the_bytes_of_the_vectors() {
+        let text = include_str!("../../../docs/format/vectors/git.txt");
+        let mut before: Option<(Commit, GitId, GitType)> = None;
+        let mut lines = 0;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let [name, git, dmv] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let git = decode_hex(git).expect("hex");
+            let commit = Commit::decode(&decode_hex(dmv).expect("hex")).expect(name);
+            let is_tag = name.starts_with("tag");
+            let ty = if is_tag {
+                GitType::Tag
+            } else {
+                GitType::Commit
+            };
+            let made = match &before {
+                Some((tagged, id, ty)) if is_tag => {
+                    assert_eq!(to_git(&commit, *id, *ty), Some(&git[..]), "{name}");
+                    let of = ObjectType::Commit.id_of(&tagged.encode().expect(name));
+                    to_dmv(&git, of, tagged).expect(name).expect(name)
+                }
+                _ => first_commit(&git),
+            };
+            assert_eq!(encode_hex(&made.encode().expect(name)), dmv, "{name}");
+            before = Some((made, id_of(Algorithm::Sha1, ty, &git), ty));
+            lines += 1;
+        }
+        assert_eq!(lines, 4);
+    }
+
+    /// A commit of Git without parents, of the empty tree, as DMV has it.
+    fn first_commit(bytes: &[u8]) -> Commit {
+        let id = id_of(Algorithm::Sha1, GitType::Commit, bytes);
+        let tree = TreeSummary {
+            id: empty_tree_id(),
+            bytes: 0,
+            files: 0,
+            entries: 0,
+        };
+        let at = CommitPlace {
+            tree,
+            parents: Vec::new(),
+            generation: 1,
+            git_parents: Vec::new(),
+        };
+        commit::to_dmv(&GitCommit::parse(bytes).expect("a commit"), id, at)
     }
 
     /// The bytes of a first commit.
