@@ -10,6 +10,7 @@ mod argument;
 mod hint;
 
 pub use argument::{Argument, pattern};
+pub(crate) use hint::hint;
 pub use hint::{Hint, HintValue, places};
 use std::fmt;
 

@@ -544,6 +544,103 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
     Ok(())
 }
 
+/// A job that is cut off when `moment` has come `after` times before.
+fn cut_at(moment: Moment, after: u64) -> Job {
+    let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
+    let (seen, flag) = (AtomicU64::new(0), Arc::clone(&cancel));
+    let at = Box::new(move |now: Moment| {
+        if now == moment && seen.fetch_add(1, Ordering::Relaxed) == after {
+            flag.get()
+                .into_iter()
+                .for_each(|flag| flag.store(true, Ordering::Relaxed));
+        }
+    });
+    let job = Job::with_probe(Probe { portion: 1, at });
+    cancel.get_or_init(|| job.cancel_handle());
+    job
+}
+
+/// A removal of a worktree that is cut off has removed some files. No command takes them for deletions of the user:
+/// it says which command was cut off, and that command goes on, as an undo goes back.
+#[test]
+fn a_removal_that_is_cut_off_deletes_nothing() -> Outcome {
+    let dir = fast_dir()?;
+    let (root, side) = (dir.path().join("w"), dir.path().join("side"));
+    let repo = Repo::init(&root, "main", false, request("init"))?;
+    fs::create_dir(root.join("d"))?;
+    for name in ["a", "b", "c", "d/x", "d/y"] {
+        fs::write(root.join(name), name)?;
+    }
+    let id = commit(&repo, "c")?.commit.ok_or("no commit")?;
+    let options = AddOptions {
+        dir: side.clone(),
+        head: Head::Commit(id),
+        commit: id,
+        subset: Default::default(),
+        settings: Default::default(),
+        request: request("worktree add"),
+    };
+    repo.add_worktree(&options, &Job::default())?;
+    fs::write(side.join("b"), "edited")?;
+    fs::write(side.join("new"), "new")?;
+    fs::remove_file(side.join("d/y"))?;
+    let before = files_in(&side)?;
+    let there = Repo::open(&side)?;
+    let remove = |job: &Job| {
+        let request = request("worktree remove");
+        repo.remove_worktree(&side, true, &Default::default(), request, job)
+    };
+    let undo = |repo: &Repo| {
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            request: request("undo"),
+        };
+        repo.undo(&options, &Job::default())
+    };
+    let go_on = format!("dmv worktree remove --force {}", side.display());
+    for cut in 1..=3 {
+        let done = remove(&cut_at(Moment::Replacing, cut));
+        assert!(matches!(done, Err(RepoError::Cancelled)), "{cut}: {done:?}");
+        let half = files_in(&side)?;
+        assert_ne!(half, before, "{cut}: it has removed nothing");
+        let refused = |done: Option<RepoError>| match done {
+            Some(RepoError::Worktree(WorktreeError::Unfinished { command })) => command == go_on,
+            _ => false,
+        };
+        let options = StashOptions {
+            committer: Who::new("Test", ""),
+            settings: Default::default(),
+            request: request("stash"),
+        };
+        let stashed = there.stash_push(&Paths::default(), None, &options, &Job::default());
+        assert!(refused(stashed.err()), "{cut}");
+        assert!(refused(commit(&there, "too early").err()), "{cut}");
+        assert_eq!(files_in(&side)?, half, "{cut}");
+        undo(&there)?;
+        assert_eq!(shown(&files_in(&side)?), shown(&before), "{cut}");
+        let select = Paths::default();
+        let look = StatusOptions {
+            select: &select,
+            settings: Default::default(),
+        };
+        let told = there.status(&look, &Job::default())?;
+        assert!(
+            told.unfinished.is_none() && told.changes.len() == 3,
+            "{cut}: {told:?}"
+        );
+    }
+    assert!(matches!(
+        remove(&cut_at(Moment::Replacing, 2)),
+        Err(RepoError::Cancelled)
+    ));
+    remove(&Job::default())?;
+    assert!(!side.exists());
+    undo(&repo)?;
+    assert_eq!(shown(&files_in(&side)?), shown(&before));
+    Ok(())
+}
+
 #[test]
 fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
     let moments = [
@@ -637,17 +734,7 @@ fn a_pop_that_is_cut_off_comes_into_no_commit() -> Outcome {
     let edited = files_in(&root)?;
     let pop = |job: &Job| repo.stash_apply(StashAt::Number(0), true, &options("stash pop"), job);
     let cut = || -> Outcome {
-        let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
-        let (seen, flag) = (AtomicU64::new(0), Arc::clone(&cancel));
-        let at = Box::new(move |moment: Moment| {
-            if moment == Moment::Replacing && seen.fetch_add(1, Ordering::Relaxed) == 1 {
-                flag.get()
-                    .into_iter()
-                    .for_each(|flag| flag.store(true, Ordering::Relaxed));
-            }
-        });
-        let job = Job::with_probe(Probe { portion: 1, at });
-        cancel.get_or_init(|| job.cancel_handle());
+        let job = cut_at(Moment::Replacing, 1);
         assert!(matches!(pop(&job), Err(RepoError::Cancelled)));
         assert_ne!(files_in(&root)?, edited, "it has changed nothing");
         Ok(())

@@ -424,10 +424,10 @@ fn print_bisection(out: &mut impl Write, bisection: &Bisection) -> Result<(), Fa
 
 /// The command that takes back what was interrupted.
 fn way_back(cut: &UnfinishedSwitches, head: &Head) -> Hint {
-    if cut.is_switch() {
-        go_back(head)
-    } else {
+    if cut.is_undoable {
         hint!("dmv undo")
+    } else {
+        go_back(head)
     }
 }
 

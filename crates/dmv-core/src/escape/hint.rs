@@ -111,6 +111,7 @@ macro_rules! hint {
         $crate::escape::Hint::compose($template, &[$(&$value),*])
     }};
 }
+pub(crate) use hint;
 
 #[cfg(test)]
 mod tests {

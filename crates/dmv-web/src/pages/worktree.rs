@@ -337,7 +337,7 @@ fn problems(status: &StatusReport) -> Markup {
 
 /// The command that puts the files back as they were before a change was interrupted.
 fn go_back(cut: &UnfinishedSwitches, head: &Head) -> String {
-    if !cut.is_switch() {
+    if cut.is_undoable {
         return hint!("dmv undo").to_string();
     }
     let to = match head {

@@ -181,8 +181,9 @@ fn may_be(
     new: &BTreeMap<String, Value>,
 ) -> Result<(), String> {
     let keys: BTreeSet<&String> = is.keys().chain(old.keys()).chain(new.keys()).collect();
-    // What a remote has is noted at any time.
-    for key in keys.into_iter().filter(|key| !key.starts_with("remote/")) {
+    // What a remote has is noted at any time, and what a command is about to overwrite while it works.
+    let counts = |key: &&String| !key.starts_with("remote/") && !key.ends_with("/begun");
+    for key in keys.into_iter().filter(counts) {
         let (is, old, new) = (is.get(key), old.get(key), new.get(key));
         if is != old && is.map(|v| &v.meaning) != new.map(|v| &v.meaning) {
             let text = |v: Option<&Value>| v.map_or("absent".into(), |v| v.meaning.clone());

@@ -140,6 +140,9 @@ impl Known {
             middle.between(&self.before, &self.after)?;
         }
         self.verify(world, &middle, false)?;
+        if matches!(fate, Fate::Cut) && rng.below(2) == 0 {
+            self.go_back(world)?;
+        }
         if self.case.again == Again::Same || differs.is_some() {
             self.go_on(world, was_told)?;
         }
@@ -198,6 +201,39 @@ impl Known {
         let ok = [Some(0), Some(DAMAGE), Some(self.case.exit)].contains(&ended.code);
         if !ok && !no_start && !names_something(said) {
             return Err(format!("the message names nothing: {said}").into());
+        }
+        Ok(())
+    }
+
+    /// Where `status` names a way back, the files of that worktree are then as before.
+    fn go_back(&self, world: &World) -> Outcome {
+        for dir in fs::read_dir(world.now())? {
+            let dir = dir?;
+            let name = dir.file_name().into_string().unwrap_or_default();
+            if !dir.path().join(".dmv").exists() {
+                continue;
+            }
+            let (_, text, _) = world.run(&["-C", &name, "status", "--json"])?;
+            let status: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let Some(way) = status["unfinished"]["go_back"].as_str() else {
+                continue;
+            };
+            let words = way.split(' ').skip(1);
+            let args: Vec<&str> = ["-C", &name].into_iter().chain(words).collect();
+            let (code, _, said) = world.run(&args)?;
+            let of_it = |state: &State| {
+                let mut state = state.clone();
+                state.files.retain(|path, _| path.starts_with(&name));
+                state
+            };
+            let state = of_it(&State::of(&world.now())?);
+            match (code, state.differs_in_files(&of_it(&self.before))) {
+                (Some(0), None) => {}
+                (code, differs) => {
+                    let differs = differs.unwrap_or_default();
+                    return Err(format!("{name}: {way}: {code:?} ({said}): {differs}").into());
+                }
+            }
         }
         Ok(())
     }

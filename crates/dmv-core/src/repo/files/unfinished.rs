@@ -40,6 +40,16 @@ pub struct Target {
     pub subset: Subset,
 }
 
+impl Target {
+    /// Returns what the removal of a worktree makes the files equal to: nothing of the tree `base`.
+    pub fn without_files(base: ObjectId) -> Target {
+        Target {
+            tree: base,
+            subset: Subset::nothing(),
+        }
+    }
+}
+
 /// Switches that were cut off and not continued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnfinishedSwitches {
@@ -48,12 +58,20 @@ pub struct UnfinishedSwitches {
     pub targets: Vec<Target>,
     /// The command that continues the latest one.
     pub command: String,
+    /// Whether an undo takes the latest one back: it had announced what it was about to do to uncommitted files.
+    pub is_undoable: bool,
 }
 
 impl UnfinishedSwitches {
-    /// Returns whether a switch was cut off, so that a checkout goes back.
+    /// Returns whether the latest one made the files equal to those of a commit.
     pub fn is_switch(&self) -> bool {
-        !self.targets.is_empty()
+        !self.targets.is_empty() && !self.is_removal()
+    }
+
+    /// Returns whether the latest one removed all files.
+    pub fn is_removal(&self) -> bool {
+        let last = self.targets.last();
+        last.is_some_and(|last| last.subset == Subset::nothing())
     }
 
     fn text(&self) -> Vec<u8> {
@@ -92,7 +110,12 @@ impl UnfinishedSwitches {
             Some(Target { tree, subset })
         };
         let targets = found.into_iter().map(target).collect::<Option<Vec<_>>>()?;
-        (!targets.is_empty()).then_some(UnfinishedSwitches { targets, command })
+        let is_undoable = false;
+        (!targets.is_empty()).then_some(UnfinishedSwitches {
+            targets,
+            command,
+            is_undoable,
+        })
     }
 }
 
@@ -121,13 +144,15 @@ pub fn unfinished(
 /// Returns what was cut off in this worktree: switches, or else a command that had announced what it was
 /// about to do to uncommitted files.
 pub fn cut_off(repo: &Repo, tree: &OpenWorktree) -> Result<Option<UnfinishedSwitches>, RepoError> {
-    if let Some(switches) = unfinished(repo, tree.base_tree, &tree.subset)? {
+    let announced = steps::announced(repo, &tree.name)?;
+    if let Some(mut switches) = unfinished(repo, tree.base_tree, &tree.subset)? {
+        switches.is_undoable = announced.is_some();
         return Ok(Some(switches));
     }
-    let announced = steps::announced(repo, &tree.name)?;
     Ok(announced.map(|operation| UnfinishedSwitches {
         targets: Vec::new(),
         command: typed(&operation.command),
+        is_undoable: true,
     }))
 }
 
@@ -195,6 +220,7 @@ mod tests {
                 target(3, &[b"!**"])?,
             ],
             command: "dmv checkout 'a b'".to_owned(),
+            is_undoable: false,
         };
         noted.targets[2].subset = Subset::nothing();
         let text = noted.text();

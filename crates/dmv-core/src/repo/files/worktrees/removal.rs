@@ -1,6 +1,7 @@
 //! Removing a linked worktree with its files, and the redo of such a removal.
 
 use super::{WorktreeInfo, beside, is_here, worktree_at};
+use crate::escape::{self, Argument};
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -22,7 +23,8 @@ use crate::repo::files::saved::{
     Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, missing_before, set_steps,
     stat_at, take,
 };
-use crate::repo::files::{open_worktree, pending, status, steps};
+use crate::repo::files::unfinished::Target;
+use crate::repo::files::{open_worktree, pending, status, steps, unfinished};
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::Refusal;
 use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
@@ -121,6 +123,7 @@ pub fn take_down(
             RemovalMode::KeptBy(steps) => check_kept(&there, &info.path, steps, settings, job)?,
         };
         told = kept.told;
+        begin_removal(&there, info, how, settings)?;
         let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
         if !stay.is_empty() {
             return Err(not_removed(&info.path, stay));
@@ -134,6 +137,31 @@ pub fn take_down(
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
         _ => Ok(told),
     }
+}
+
+/// Notes durably that the files of a worktree are about to go, and the command that continues if that is cut off. So
+/// the files that are gone count as removed by this command, and not by the user.
+fn begin_removal(
+    there: &Repo,
+    info: &WorktreeInfo,
+    how: RemovalMode<'_>,
+    settings: &WorktreeSettings,
+) -> Result<(), RepoError> {
+    let tree = open_worktree::open(there, settings)?;
+    let Some(base) = tree.base_tree else {
+        // No file is committed.
+        return Ok(());
+    };
+    let dir = Argument::on_disk(&info.path);
+    let command = match how {
+        RemovalMode::Kept => escape::hint!("dmv worktree remove --force {}", dir),
+        RemovalMode::Refused | RemovalMode::KeptBy(_) => {
+            escape::hint!("dmv worktree remove {}", dir)
+        }
+    };
+    let before = unfinished::unfinished(there, tree.base_tree, &tree.subset)?;
+    let target = Target::without_files(base);
+    unfinished::begin_switch(there, before.as_ref(), target, command.as_str())
 }
 
 /// The uncommitted files stored before a worktree is removed.
@@ -159,9 +187,13 @@ fn keep_uncommitted(
     // Files that an interrupted removal has kept are kept together with the others, and what it has removed
     // is not missing.
     let earlier = steps::read_begun(repo, &tree.name)?;
+    let cut = unfinished::unfinished(repo, tree.base_tree, &tree.subset)?;
     if let Some(steps) = &earlier {
         let were_missing = missing_before(steps);
         found.missing.retain(|path| were_missing.contains(path));
+    } else if cut.is_some_and(|cut| cut.is_removal()) {
+        // It was an undo or a redo, for which these files had been kept before.
+        found.missing.clear();
     }
     let mut paths = all_gone(&tree, found.changed)?;
     for path in found.missing {
