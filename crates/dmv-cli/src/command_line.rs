@@ -411,6 +411,11 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
         let hint = topics::near(name).unwrap_or_else(|| "dmv help topics".into());
         return Some(Failure::usage(message).hint(hint));
     }
+    if above.is_some_and(|(above, _)| above == "import") && name.contains(['/', ':']) {
+        let source = Argument::value(name);
+        let message = format!("'dmv import' needs a word for what '{}' is", clean(name));
+        return Some(Failure::usage(message).hint(hint!("dmv import git {}", source)));
+    }
     let hint = match (
         other_tools::instead_of(&wanted, after),
         &other_tools::near(name, &names)[..],

@@ -153,13 +153,20 @@ pub fn net_failure(e: &NetError) -> Failure {
 fn nothing_there(path: &Path) -> Failure {
     let message = format!("no repository at {}", path.display());
     let failure = Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
-    match like_ssh(path) {
-        Some(url) => {
-            let url = Argument::value(url);
-            failure.hint(hint!("this looks like an ssh address: write {}", url))
-        }
-        None => failure,
+    if let Some(url) = like_ssh(path) {
+        let url = Argument::value(url);
+        return failure.hint(hint!("this looks like an ssh address: write {}", url));
     }
+    if is_of_git(path) {
+        let path = Argument::on_disk(path);
+        return failure.hint(hint!("it is a repository of Git: dmv import git {}", path));
+    }
+    failure
+}
+
+/// Whether there is a repository of Git, as far as names of files tell.
+fn is_of_git(path: &Path) -> bool {
+    path.join(".git").exists() || path.join("HEAD").is_file() && path.join("objects").is_dir()
 }
 
 fn net_message(e: &NetError) -> String {

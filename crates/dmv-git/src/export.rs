@@ -57,8 +57,11 @@ pub struct ExportReport {
     pub commits: u64,
     /// The branches and tags that changed or should have.
     pub refs: Vec<ExportedRef>,
-    /// Imported commits that got another id, because something was left out when they came.
+    /// Imported commits that got another id, because something was left out when they came, or content went in place
+    /// of pointers of Git LFS.
     pub changed: Vec<GitId>,
+    /// Files that came as pointers of Git LFS and went as content.
+    pub unwanted_pointers: u64,
     /// Empty directories that Git cannot have.
     pub empty_directories: u64,
     /// Private files in directories that were written: Git keeps them as others.
@@ -95,6 +98,7 @@ pub fn export(
     let present = export.present()?;
     export.history(&wanted, &present)?;
     export.name(wanted, options)?;
+    export.report.unwanted_pointers = export.trees.unwanted_pointers();
     export.report.empty_directories = export.trees.empty_directories();
     export.report.private_files = export.trees.private_files();
     Ok(export.report)

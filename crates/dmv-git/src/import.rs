@@ -34,7 +34,7 @@ use dmv_core::repo::{
 };
 use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
-use lfs::LfsObjects;
+use lfs::{LfsObjects, Pointer};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tags::{AnnotatedTag, put_tags, read_tags};
 
@@ -113,6 +113,22 @@ pub struct LeftRef {
     pub why: String,
 }
 
+/// Pointers of Git LFS that came as they are, because their content was not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PointersTaken {
+    /// How many.
+    pub count: u64,
+    /// Bytes of the content that they stand for.
+    pub bytes: u64,
+}
+
+impl PointersTaken {
+    fn add(&mut self, pointer: &Pointer) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(pointer.size);
+    }
+}
+
 /// What an import did.
 #[derive(Debug, Default)]
 pub struct ImportReport {
@@ -122,8 +138,10 @@ pub struct ImportReport {
     pub returned: u64,
     /// Contents of files that Git passed on.
     pub files: u64,
-    /// Their bytes.
+    /// Their bytes, with those of Git LFS that were taken.
     pub bytes: u64,
+    /// Pointers of Git LFS that were taken as they are.
+    pub pointers_taken: PointersTaken,
     /// Branches and tags that moved.
     pub refs: Vec<RefChange>,
     /// Branches and tags that were not taken.
@@ -331,6 +349,7 @@ fn take(
     report.commits = progress.commits;
     report.returned = progress.returned;
     report.files = progress.files;
+    report.pointers_taken = progress.pointers_taken;
     report.problems = progress.problems;
     report.bytes = job
         .progress

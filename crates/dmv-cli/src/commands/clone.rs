@@ -247,6 +247,14 @@ fn failure(args: &Args, options: &CloneOptions, e: CloneError) -> Failure {
     if let Some(literal) = literal {
         return failure.hint(literal);
     }
+    let source = args.source.to_string_lossy();
+    if source.contains(':') && source.ends_with(".git") {
+        let source = Argument::on_disk(&args.source);
+        return failure.hint(hint!(
+            "if it is a repository of Git: dmv import git {}",
+            source
+        ));
+    }
     if failure.code == NO_SUCH_PATH {
         let hint = "run it again with paths that exist in the source; see: dmv clone --help";
         return failure.hint(hint);

@@ -426,8 +426,24 @@ fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
     place.write("source/film.mov", pointer)?;
     git(&place, "source", &["add", "-A"])?;
     git(&place, "source", &["commit", "-q", "-m", "large"])?;
-    place.ok(&["import", "git", "source", "film", "--lfs", "here"])?;
+    let said = |args: &[&str], code: i32| -> Outcome<String> {
+        let done = place.run(args)?;
+        assert_eq!(done.status.code(), Some(code), "{args:?}");
+        Ok(String::from_utf8(done.stderr)?)
+    };
+    // Nobody chooses pointers without knowing it.
+    let planned = said(&["import", "git", "source", "--dry-run"], 0)?;
+    assert!(planned.contains("pointers of Git LFS"), "{planned}");
+    let pointers = said(&["import", "git", "source", "pointers"], 0)?;
+    assert!(
+        pointers.contains("1 version of a file is a pointer of Git LFS, for 7 B of content"),
+        "{pointers}"
+    );
+    let content = said(&["import", "git", "source", "film", "--lfs", "here"], 0)?;
+    assert!(!content.contains("pointer"), "{content}");
     assert_eq!(read(&place, "film/film.mov")?, "content");
+    let without = ["-C", "film", "export", "--git", "../content.git"];
+    assert!(said(&without, 3)?.contains("with --lfs it becomes pointers again"));
     place.ok(&["-C", "film", "export", "--git", "../back.git", "--lfs"])?;
     assert_eq!(
         git(&place, "back.git", &["rev-parse", "main"])?,

@@ -33,6 +33,7 @@ pub struct TreeExport<'e> {
     lfs: Option<PathBuf>,
     empty_directories: u64,
     private_files: u64,
+    unwanted_pointers: u64,
 }
 
 /// An entry of a Git tree.
@@ -54,6 +55,7 @@ impl<'e> TreeExport<'e> {
             lfs: git_dir.map(|dir| dir.join("lfs").join("objects")),
             empty_directories: 0,
             private_files: 0,
+            unwanted_pointers: 0,
         })
     }
 
@@ -65,6 +67,11 @@ impl<'e> TreeExport<'e> {
     /// The number of private files, which others may read in Git.
     pub fn private_files(&self) -> u64 {
         self.private_files
+    }
+
+    /// The number of files that came as pointers of Git LFS and go as content.
+    pub fn unwanted_pointers(&self) -> u64 {
+        self.unwanted_pointers
     }
 
     /// Notes that the target has a tree and everything below it, as far as `map` knows their ids.
@@ -261,6 +268,7 @@ impl<'e> TreeExport<'e> {
         pack: &mut PackWriter<'_>,
     ) -> Result<Option<GitId>, GitError> {
         let Some(lfs) = &self.lfs else {
+            self.unwanted_pointers += 1;
             return Ok(None);
         };
         if let Some(git) = self.pointers.get(&entry.id) {

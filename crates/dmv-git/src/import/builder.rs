@@ -1,5 +1,6 @@
 //! Takes stored blocks in their order, and makes trees and commits of them.
 
+use super::PointersTaken;
 use super::content::{StoredBlock, StoredChunk, store_content};
 use super::lfs::{LfsObjects, Pointer};
 use super::trees::{LeftOut, NotYet, TreeMaker, known_tree};
@@ -49,6 +50,8 @@ pub struct Progress<'i> {
     pub returned: u64,
     /// Contents that were read.
     pub files: u64,
+    /// Pointers of Git LFS that were taken because their content is not wanted.
+    pub pointers_taken: PointersTaken,
     /// What could not be taken as it is.
     pub problems: Vec<Problem>,
 }
@@ -73,6 +76,7 @@ impl<'i> Progress<'i> {
             commits: 0,
             returned: 0,
             files: 0,
+            pointers_taken: PointersTaken::default(),
             problems: Vec::new(),
         })
     }
@@ -188,10 +192,11 @@ impl<'b, 'i> Builder<'b, 'i> {
     /// Returns the content for which a blob is a pointer of Git LFS; `None` if it is no pointer, or if the
     /// content is not wanted or not there.
     fn lfs_content(&mut self, id: GitId, bytes: &[u8]) -> Result<Option<Blob>, GitError> {
-        let Some(lfs) = &self.all.lfs else {
+        let Some(pointer) = Pointer::parse(bytes) else {
             return Ok(None);
         };
-        let Some(pointer) = Pointer::parse(bytes) else {
+        let Some(lfs) = &self.all.lfs else {
+            self.all.pointers_taken.add(&pointer);
             return Ok(None);
         };
         let missing = Trouble::Content {
@@ -209,6 +214,8 @@ impl<'b, 'i> Builder<'b, 'i> {
             self.problem(id, missing, why);
             return Ok(None);
         }
+        let more = blob.size.saturating_sub(bytes.len() as u64);
+        Job::add(&self.all.job.progress.bytes, more);
         self.all.map.keep_pointer(&id, bytes)?;
         self.all.pointers.insert(id, bytes.to_vec());
         Ok(Some(blob))

@@ -28,6 +28,8 @@ pub struct ImportPlan {
     pub bytes: u64,
     /// Content of Git LFS that is wanted and missing: the blob of each pointer, and the bytes.
     pub missing_lfs: Vec<(GitId, u64)>,
+    /// Whether the beginning of the history has pointers of Git LFS whose content is not wanted.
+    pub has_pointers: bool,
     /// Names that would be left out, each once, with the first commit that has it.
     pub refused: Vec<Problem>,
     /// About how many seconds the import would take on this machine, without the checkout, if that is known.
@@ -69,7 +71,9 @@ pub fn plan(
     }
     look.list(&tips, &known, job)?;
     look.end()?;
-    let mut seconds = take_sample(source, &tips, scratch, job)?.seconds_of(look.work);
+    let sample = take_sample(source, &tips, scratch, job)?;
+    look.plan.has_pointers = sample.has_pointers && !options.lfs;
+    let mut seconds = sample.pace.seconds_of(look.work);
     if let Some(content) = look.content.take() {
         let more = take_content(content, scratch)?.seconds_of(look.content_work);
         seconds = seconds.map(|seconds| seconds + more.unwrap_or(0.0));

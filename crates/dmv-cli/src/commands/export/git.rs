@@ -113,8 +113,13 @@ fn tell(context: &Context, done: &ExportReport) {
     }
     if let Some(first) = done.changed.first() {
         let commits = count(done.changed.len() as u64, "commit has", "commits have");
+        let why = if done.unwanted_pointers > 0 {
+            "content went in place of pointers of Git LFS; with --lfs it becomes pointers again"
+        } else {
+            "the import had left something out"
+        };
         context.ui.warn(format_args!(
-            "{commits} another id than before the import, the first is {first}: the import had left something out"
+            "{commits} another id than before the import, the first is {first}: {why}"
         ));
     }
     if done.empty_directories > 0 {

@@ -7,7 +7,8 @@ use crate::peers::refuse_address;
 use crate::prelude::*;
 use dmv_core::repo::RefChange;
 use dmv_git::import::{
-    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, Problem, Trouble, import, plan,
+    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, PointersTaken, Problem,
+    Trouble, import, plan,
 };
 use dmv_git::lfs_fetch::fetch_content;
 use dmv_git::source::{GitSource, OtherRefs};
@@ -149,6 +150,7 @@ fn take(
     let done = import(repo, source, options, &context.request()?, &context.job);
     drop(watch);
     let mut done = done?;
+    tell_pointers(context, done.pointers_taken);
     match done.not_written.take() {
         Some(e) => Err(super::not_written(e.into(), done.head.as_deref())),
         None => Ok(done),
@@ -255,6 +257,11 @@ fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
     tell_problems(context, &planned.refused, "would leave out");
     let missing: u64 = planned.missing_lfs.iter().map(|(_, bytes)| bytes).sum();
     tell_missing_lfs(context, missing, "their pointers would be taken");
+    if planned.has_pointers {
+        let note = "note: the source has pointers of Git LFS, which would be taken as they are; \
+                    to take their content instead: --lfs here, or --lfs fetch";
+        context.ui.note(note);
+    }
     Ok(EXIT_OK)
 }
 
@@ -263,7 +270,24 @@ fn tell_missing_lfs(context: &Context, missing: u64, taken: &str) {
     if missing > 0 && !context.ui.is_json() {
         let missing = bytes(missing);
         context.ui.warn(format_args!(
-            "{missing} of Git LFS are missing in the source; {taken}; to have them there: git lfs fetch --all"
+            "{missing} of Git LFS are missing in the source; {taken}; \
+             to have them there: git lfs fetch --all, or import with --lfs fetch"
+        ));
+    }
+}
+
+/// Says that pointers came in place of content. Later imports do not change that, so it is said at once.
+fn tell_pointers(context: &Context, taken: PointersTaken) {
+    if taken.count > 0 {
+        let (pointers, size) = (taken.count, bytes(taken.bytes));
+        let pointers = count(
+            pointers,
+            "version of a file is a pointer",
+            "versions of files are pointers",
+        );
+        context.ui.note(format_args!(
+            "note: {pointers} of Git LFS, for {size} of content; \
+             to take the content instead, import into a new directory with --lfs here, or --lfs fetch"
         ));
     }
 }
@@ -447,6 +471,7 @@ fn document(repo: &Repo, done: &ImportReport) -> Json {
         refs: Json::List(refs.collect()),
         left: left(&done.left),
         other_refs: others(&done.others),
+        lfs_pointers: done.pointers_taken.count,
         missing_lfs: Json::List(missing_lfs),
         refused: refused(&done.problems),
         changed: Json::List(changed),
