@@ -2,7 +2,7 @@
 //! directories, every answer is the same.
 
 use dmv_core::job::Job;
-use dmv_core::repo::{PathChange, Repo, StatusOptions};
+use dmv_core::repo::{ChangeKind, FileState, PathChange, Repo, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{commit, fast_dir, files_in, files_of, request};
@@ -78,6 +78,77 @@ fn directories_that_leave_return_and_change_their_kind_do_not_confuse_the_cache(
         if root.join(STAT).exists() {
             let without = changes_without(&root)?;
             assert_eq!(changes(&root)?, without, "step {step}");
+        }
+    }
+    Ok(())
+}
+
+/// What `status` says of a path, with what the test knows of the ignore rules.
+fn told_of(root: &Path, path: &str, changes: &[PathChange], tracked: &[String]) -> FileState {
+    let is_tracked = tracked
+        .iter()
+        .any(|one| one == path || one.starts_with(&format!("{path}/")));
+    let of_path = |change: &&PathChange| change.path.as_bytes() == path.as_bytes();
+    match Vec::from_iter(changes.iter().filter(of_path))[..] {
+        [change] => FileState::Changed(change.kind),
+        [_, _] => FileState::Changed(ChangeKind::Type),
+        _ if is_tracked => FileState::Unchanged,
+        _ if path.ends_with(".tmp") || path.starts_with("out/") => FileState::Ignored,
+        _ if root.join(path).symlink_metadata().is_ok() => FileState::Unchanged,
+        _ => FileState::Unknown,
+    }
+}
+
+#[test]
+fn the_state_of_each_path_is_what_status_says() -> Outcome {
+    let temp = fast_dir()?;
+    let (root, away) = (temp.path().join("w"), temp.path().join("away"));
+    fs::create_dir_all(root.join("out"))?;
+    fs::create_dir_all(&away)?;
+    Repo::init(&root, "main", false, request("init"))?;
+    fs::write(root.join(".dmvignore"), "*.tmp\n/out/\n")?;
+    let mut rng = Rng::new(11);
+    let paths = [
+        "a", "b", "a/c", "a/d.tmp", "a/c/e", "b/f", "out/g", "h.tmp", "a/c/f", "f",
+    ];
+    for step in 0..250 {
+        let path = paths[rng.below(paths.len() as u64) as usize];
+        let (at, aside) = (root.join(path), away.join(path.replace('/', "-")));
+        // An action that does not fit the current entry fails and changes nothing.
+        let _ = match rng.below(7) {
+            0 => fs::rename(&at, &aside),
+            1 => fs::rename(&aside, &at),
+            2 => fs::create_dir_all(&at),
+            3 => fs::remove_file(&at),
+            4 => std::os::unix::fs::symlink("f", &at),
+            _ => fs::write(at.join("f"), format!("{step}")).or_else(|_| fs::write(&at, "file")),
+        };
+        let repo = Repo::open(&root)?;
+        if rng.one_in(6) {
+            commit(&repo, "now")?;
+        }
+        let base = repo.base_commit()?;
+        let tracked = match &base {
+            Some(id) => files_of(&repo, id)?
+                .into_keys()
+                .map(String::from_utf8)
+                .collect::<Result<_, _>>()?,
+            None => Vec::new(),
+        };
+        let asked: Result<Vec<_>, _> = paths
+            .iter()
+            .map(|path| Repo::parse_path(path.as_bytes()))
+            .collect();
+        let asked = asked?;
+        let states = |some: &[_]| repo.states(some, &Default::default(), &Job::default());
+        // Before a status has brought the stat cache up to date, and after it.
+        let (before, told) = (states(&asked)?, changes(&root)?);
+        let after = states(&asked)?;
+        for (at, path) in paths.iter().enumerate() {
+            let expected = told_of(&root, path, &told, &tracked);
+            assert_eq!(before[at], expected, "step {step}: {path}");
+            assert_eq!(after[at], expected, "step {step}: {path}");
+            assert_eq!(states(&asked[at..=at])?, [expected], "step {step}: {path}");
         }
     }
     Ok(())

@@ -4,13 +4,8 @@ use crate::format::json;
 use crate::partial_repository::lacks;
 use crate::prelude::*;
 use crate::print::newer;
-use crate::print::worktree_state::look;
-use dmv_core::object::commit::Commit;
-use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{Location, LookError, PathState, StatusReport};
-use dmv_core::subset::Subset;
-use dmv_core::worktree::select::Paths;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use dmv_core::repo::{Location, LookError};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Show the state of single files
 ///
@@ -29,17 +24,10 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let paths = context.repo_paths(&repo, &args.paths)?;
-    let listed: BTreeSet<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-    let select = Paths::new(listed.iter().cloned().collect());
-    let (report, _) = look(context, &repo, &select)?;
-    let commit = repo.base_commit()?.map(|id| repo.read_commit(&id));
-    let known = KnownStates {
-        context,
-        repo: &repo,
-        words: words(&report),
-        subset: &report.subset,
-        commit: commit.transpose()?,
-    };
+    let watch = context.watch("looking");
+    let states = repo.states(&paths, &context.settings()?, &context.job)?;
+    drop(watch);
+    let listed = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
     let own = repo.own_commit()?;
     let found = own.map(|own| newer::of_paths(context, &repo, own, listed));
     let found = found.unwrap_or_default();
@@ -50,15 +38,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             .or_default()
             .push(line.to_json());
     }
-    for path in &paths {
-        let entry = known.entry(path)?;
-        let state = known.word(path, entry.as_ref())?;
+    let absent = absent(&repo, &paths)?;
+    for (path, state) in paths.iter().zip(states) {
+        let state = state.word();
         context.ui.show(
             || {
                 let at = json::path(path);
-                let entry = entry.as_ref().filter(|_| repo.is_partial());
-                let absent = entry.is_some_and(|entry| lacks(&repo, entry));
-                object! { ..at, state: state, absent: absent, newer: newer.get(path).map_or(&[][..], Vec::as_slice) }
+                let newer = newer.get(path).map_or(&[][..], Vec::as_slice);
+                object! { ..at, state: state, absent: absent.contains(path), newer: newer }
             },
             |out| Ok(writeln!(out, "{state:<9}  {}", escape(path.as_bytes()))?),
         )?;
@@ -66,76 +53,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-/// The words for the paths that differ from the commit.
-fn words(report: &StatusReport) -> HashMap<&[u8], &'static str> {
-    let changes = report
-        .changes
-        .iter()
-        .map(|change| (change.path.as_bytes(), change.kind.word()));
-    let mut words: HashMap<&[u8], &'static str> = changes.collect();
-    words.extend(report.outside.iter().map(|path| (&path[..], OUTSIDE)));
-    words.extend(
-        report
-            .unwritten
-            .iter()
-            .map(|path| (path.as_bytes(), "unwritten")),
-    );
-    words.extend(
-        report
-            .conflicts
-            .iter()
-            .map(|path| (path.as_bytes(), "conflict")),
-    );
-    words
-}
-
-const OUTSIDE: &str = "outside";
-
-/// What tells the states of the paths.
-struct KnownStates<'s> {
-    context: &'s Context,
-    repo: &'s Repo,
-    words: HashMap<&'s [u8], &'static str>,
-    subset: &'s Subset,
-    /// The commit that the files come from.
-    commit: Option<Commit>,
-}
-
-impl KnownStates<'_> {
-    /// What the commit has at a path.
-    fn entry(&self, path: &RepoPath) -> Result<Option<TreeEntry>, Failure> {
-        let Some(commit) = &self.commit else {
-            return Ok(None);
-        };
-        match self.repo.locate("", commit, path) {
-            Ok(Location::Entry(entry)) => Ok(Some(entry)),
-            Ok(Location::Root { .. }) | Err(RepoError::Look(LookError::NoSuchPath { .. })) => {
-                Ok(None)
-            }
-            Err(e) => Err(e.into()),
+/// Those of the paths whose content in the worktree's commit is not stored here.
+fn absent<'p>(repo: &Repo, paths: &'p [RepoPath]) -> Result<BTreeSet<&'p RepoPath>, Failure> {
+    let mut absent = BTreeSet::new();
+    let base = repo.base_commit()?.filter(|_| repo.is_partial());
+    let Some(commit) = base.map(|id| repo.read_commit(&id)).transpose()? else {
+        return Ok(absent);
+    };
+    for path in paths {
+        match repo.locate("", &commit, path) {
+            Ok(Location::Entry(entry)) if lacks(repo, &entry) => drop(absent.insert(path)),
+            Ok(_) | Err(RepoError::Look(LookError::NoSuchPath { .. })) => {}
+            Err(e) => return Err(e.into()),
         }
     }
-
-    fn word(&self, path: &RepoPath, entry: Option<&TreeEntry>) -> Result<&'static str, Failure> {
-        if let Some(word) = self.words.get(path.as_bytes()) {
-            return Ok(word);
-        }
-        if entry.is_some() && self.subset.includes(path.as_bytes(), false) {
-            return Ok("unchanged");
-        }
-        let settings = self.context.settings()?;
-        if !self
-            .repo
-            .left_out(std::slice::from_ref(path), &settings)?
-            .is_empty()
-        {
-            return Ok("ignored");
-        }
-        Ok(match self.repo.path_state(path)? {
-            PathState::Outside { .. } => OUTSIDE,
-            // A directory, of which files may have changed.
-            PathState::Known => "unchanged",
-            PathState::Unknown => "unknown",
-        })
-    }
+    Ok(absent)
 }

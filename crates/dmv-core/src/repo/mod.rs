@@ -62,6 +62,7 @@ pub use files::path_state::PathState;
 pub use files::remove::{RemoveOptions, RemoveReport};
 pub use files::rename::{Rename, Renames};
 pub use files::saved::OverwrittenFiles;
+pub use files::states::FileState;
 pub use files::status::{StatusOptions, StatusReport, UntrackedFile};
 pub use files::unfinished::UnfinishedSwitches;
 pub use files::untrack::{IgnoreOffer, UntrackOptions, UntrackReport};

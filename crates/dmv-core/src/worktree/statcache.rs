@@ -231,33 +231,73 @@ impl Section {
         let mut input = Decoder::new(bytes);
         let mut before = 0..0;
         for _ in 0..count {
-            let shared =
-                input.varint_up_to(before.len() as u64, "shared bytes of a name")? as usize;
-            let rest = input.bytes(MAX_NAME_BYTES - shared, "a name")?;
-            let name_before = &section.names[before.clone()];
-            let rises = match (rest.first(), name_before.get(shared)) {
-                (Some(first), Some(next)) => first > next,
-                (first, None) => first.is_some(),
-                (None, Some(_)) => false,
-            };
-            if !rises {
-                return Err(input.error("names out of order"));
-            }
+            let row = RawRow::decode(&mut input, &section.names[before.clone()])?;
             let start = section.names.len();
             section
                 .names
-                .extend_from_within(before.start..before.start + shared);
-            section.names.extend_from_slice(rest);
+                .extend_from_within(before.start..before.start + row.shared);
+            section.names.extend_from_slice(row.rest);
             before = start..section.names.len();
-            let kind = Kind::from_number(input.u8()?).ok_or_else(|| input.error("unknown kind"))?;
-            let fingerprint = match kind {
-                Kind::Directory => Fingerprint::SUSPECT,
-                _ => Fingerprint(input.u64()?),
-            };
-            section.push_row(kind, fingerprint);
+            section.push_row(row.kind, row.fingerprint);
         }
         input.finish()?;
         Ok(section)
+    }
+}
+
+/// An entry as a section has it: the name without the bytes that it shares with the name before.
+struct RawRow<'i> {
+    shared: usize,
+    rest: &'i [u8],
+    kind: Kind,
+    fingerprint: Fingerprint,
+}
+
+impl<'i> RawRow<'i> {
+    fn decode(input: &mut Decoder<'i>, name_before: &[u8]) -> Result<RawRow<'i>, DecodeError> {
+        let most = name_before.len() as u64;
+        let shared = input.varint_up_to(most, "shared bytes of a name")? as usize;
+        let rest = input.bytes(MAX_NAME_BYTES - shared, "a name")?;
+        let rises = match (rest.first(), name_before.get(shared)) {
+            (Some(first), Some(next)) => first > next,
+            (first, None) => first.is_some(),
+            (None, Some(_)) => false,
+        };
+        if !rises {
+            return Err(input.error("names out of order"));
+        }
+        let kind = Kind::from_number(input.u8()?).ok_or_else(|| input.error("unknown kind"))?;
+        let fingerprint = match kind {
+            Kind::Directory => Fingerprint::SUSPECT,
+            _ => Fingerprint(input.u64()?),
+        };
+        Ok(RawRow {
+            shared,
+            rest,
+            kind,
+            fingerprint,
+        })
+    }
+
+    /// Returns the kind and the fingerprint of the entry `name` of a section.
+    fn find(
+        bytes: &[u8],
+        count: u32,
+        name: &[u8],
+    ) -> Result<Option<(Kind, Fingerprint)>, DecodeError> {
+        let mut input = Decoder::new(bytes);
+        let mut before = Vec::new();
+        for _ in 0..count {
+            let row = RawRow::decode(&mut input, &before)?;
+            before.truncate(row.shared);
+            before.extend_from_slice(row.rest);
+            match before[..].cmp(name) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(Some((row.kind, row.fingerprint))),
+                Ordering::Greater => break,
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -406,6 +446,18 @@ impl StatCache {
             Section::decode(&bytes, row.entries).map_err(|_| StatCacheError::Damaged)?;
         section.dir = row.fingerprint;
         Ok(Some(section))
+    }
+
+    /// Returns the kind and the fingerprint of one entry: `section` without the others.
+    pub(crate) fn entry(
+        &self,
+        dir: &[u8],
+        name: &[u8],
+    ) -> Result<Option<(Kind, Fingerprint)>, StatCacheError> {
+        let Some((row, bytes)) = self.read_section(dir)? else {
+            return Ok(None);
+        };
+        RawRow::find(&bytes, row.entries, name).map_err(|_| StatCacheError::Damaged)
     }
 
     fn read_section(&self, dir: &[u8]) -> Result<Option<(TableRow<'_>, Vec<u8>)>, StatCacheError> {

@@ -27,6 +27,7 @@ pub mod same;
 pub mod saved;
 pub mod seen;
 pub mod snapshot_of;
+pub mod states;
 pub mod status;
 pub mod steps;
 pub mod stored;
