@@ -9,6 +9,7 @@ use dmv_core::glob::GlobFault;
 use dmv_core::object::ObjectError;
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
+use dmv_core::worktree::content::ContentError;
 use std::io;
 
 /// An import or export failed. What it has published stays, and running it again goes on from there.
@@ -67,4 +68,13 @@ pub enum GitError {
     /// The user asked to stop.
     #[error("interrupted")]
     Cancelled,
+}
+
+impl From<ContentError> for GitError {
+    fn from(e: ContentError) -> GitError {
+        match e {
+            ContentError::Read(e) => GitError::Read(e),
+            ContentError::Store(e) => e.into(),
+        }
+    }
 }

@@ -22,7 +22,7 @@ use crate::source::{
     GitRef, GitSource, ObjectHeader, ObjectList, ObjectStream, OtherRefs, SourceError,
 };
 use builder::{Builder, Progress};
-use content::{BLOCK_BYTES, Block, Pieces, StoredBlock, store_blocks};
+use content::{BLOCK_BYTES, Block, StoredBlock, store_blocks};
 use crossbeam_channel::{Receiver, bounded};
 use dmv_core::ObjectId;
 use dmv_core::job::{Bound, Job};
@@ -34,6 +34,7 @@ use dmv_core::repo::{
 };
 use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
+use dmv_core::worktree::content::Pieces;
 use lfs::{LfsObjects, Pointer};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tags::{AnnotatedTag, put_tags, read_tags};

@@ -2,8 +2,8 @@
 //!
 //! [`scan`] walks the worktree and reports which entries may differ from the base. [`statcache`]
 //! remembers the stats of files that were equal to the base, and [`ignore`] names the files that
-//! the user does not want to see. [`snapshot`] and [`ingest`] read files into the store, and
-//! [`checkout`] writes files. Paths are bytes: components joined by `/`, relative to the worktree's
+//! the user does not want to see. [`snapshot`] and [`ingest`] read files into the store,
+//! [`content`] reads streams, and [`checkout`] writes files. Paths are bytes: components joined by `/`, relative to the worktree's
 //! root, whose own path is empty. The room knows nothing of refs or commands; `repo` decides and
 //! calls it.
 
@@ -11,6 +11,7 @@ pub mod attributes;
 pub mod base;
 pub mod cacheupdate;
 pub mod checkout;
+pub mod content;
 pub(crate) mod entry_stats;
 pub mod ignore;
 pub mod ingest;

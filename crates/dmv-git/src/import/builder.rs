@@ -1,7 +1,7 @@
 //! Takes stored blocks in their order, and makes trees and commits of them.
 
 use super::PointersTaken;
-use super::content::{StoredBlock, StoredChunk, store_content};
+use super::content::{StoredBlock, StoredChunk};
 use super::lfs::{LfsObjects, Pointer};
 use super::trees::{LeftOut, NotYet, TreeMaker, known_tree};
 use super::{Problem, Trouble};
@@ -19,6 +19,7 @@ use dmv_core::object::tree::TreeSummary;
 use dmv_core::object::{ObjectRead, ObjectType, ObjectWrite};
 use dmv_core::repo::Repo;
 use dmv_core::store::MetaWriter;
+use dmv_core::worktree::content::store_content;
 use std::collections::{HashMap, HashSet};
 
 /// Bytes of trees that wait for their commit. Beyond them, those are converted whose entries are known.

@@ -1,7 +1,6 @@
 //! How fast this machine imports: the beginning of a history is taken into a scratch repository.
 
 use super::builder::Progress;
-use super::content::store_content;
 use super::lfs::ContentHash;
 use super::portion;
 use crate::error::GitError;
@@ -10,6 +9,7 @@ use crate::map::IdMap;
 use crate::source::{GitSource, ObjectHeader};
 use dmv_core::job::Job;
 use dmv_core::repo::Repo;
+use dmv_core::worktree::content::store_content;
 use std::fs::File;
 use std::io::Read;
 use std::time::Instant;
