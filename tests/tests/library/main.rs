@@ -39,6 +39,7 @@ mod mutator;
 mod naming;
 mod newer;
 mod nothing_lost;
+mod onto;
 mod ops;
 mod peers;
 mod permuted;

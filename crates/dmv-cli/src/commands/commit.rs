@@ -1,8 +1,11 @@
 //! `dmv commit`
 
+mod archive;
 mod draft;
 mod large;
+mod onto;
 
+use self::onto::OntoArgs;
 use crate::message::given;
 use crate::on_demand::bring_rules;
 use crate::prelude::*;
@@ -15,13 +18,14 @@ use dmv_core::job::Job;
 use dmv_core::platform::free_bytes;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, FilesError, MarkersLeft, MergeReport, PathChange, StatusOptions,
-    UnsettledConflict, UnsettledReason, Who,
+    CommitOptions, CommitReport, CommitSize, FilesError, MarkersLeft, MergeReport, OntoOptions,
+    OntoReport, PathChange, StatusOptions, UnsettledConflict, UnsettledReason, Who,
 };
 use dmv_core::worktree::not_kept::NotKept;
 use dmv_core::worktree::select::Paths;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Record changes in a new commit
 ///
@@ -33,10 +37,14 @@ use std::path::PathBuf;
 ///
 /// At a terminal, dmv asks before it stores a new file of more than 2 GiB (commit.large) that is also larger
 /// than a tenth of all files. -y answers yes. The first commit does not ask.
+///
+/// With --onto, dmv commits other files and needs no worktree, only the directories of BRANCH that they are in. If
+/// BRANCH moves meanwhile, they go onto its new commit, unless that has changed the same paths.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
-                  dmv commit -m \"new titles\" titles/ notes.txt\n  dmv commit --amend"
+                  dmv commit -m \"new titles\" titles/ notes.txt\n  dmv commit --amend\n  \
+                  tar -c report | dmv commit -m \"report\" --onto main --from-tar -"
 )]
 pub struct Args {
     /// The commit message; each further -m adds a paragraph
@@ -69,6 +77,8 @@ pub struct Args {
     /// Record another date: 2026-11-21, '2026-11-21 15:04' or '2 weeks ago'
     #[arg(long, value_name = "DATE", value_parser = crate::date::moment)]
     date: Option<Timestamp>,
+    #[command(flatten)]
+    onto: OntoArgs,
     /// Commit only these files and directories
     #[arg(value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,
@@ -77,14 +87,14 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut message = message(args)?;
+    if let Some(branch) = &args.onto.onto {
+        return commit_onto(context, args, branch, message);
+    }
     let wants_editor = message.is_none() && !args.no_edit && editor::is_possible(context);
     if message.is_none() && !args.amend && !wants_editor {
         return Err(Failure::usage("a commit needs a message").hint("dmv commit -m MESSAGE"));
     }
-    let repo = context.repo()?;
-    if args.sign {
-        repo.sign_commits_by(signing::signer(context.config()?)?);
-    }
+    let repo = repo(context, args)?;
     let paths = context.paths(&repo, &args.paths)?;
     context.check_paths(&repo, &paths)?;
     bring_rules(context, &repo)?;
@@ -146,6 +156,54 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     Ok(exit_code(&report))
+}
+
+fn repo(context: &Context, args: &Args) -> Result<Arc<Repo>, Failure> {
+    let repo = context.repo()?;
+    if args.sign {
+        repo.sign_commits_by(signing::signer(context.config()?)?);
+    }
+    Ok(repo)
+}
+
+/// Commits files that are not those of the worktree.
+fn commit_onto(
+    context: &Context,
+    args: &Args,
+    branch: &str,
+    message: Option<String>,
+) -> Result<u8, Failure> {
+    let usage = |message| Failure::usage(message).hint("dmv commit --help");
+    let message = message.ok_or_else(|| usage("a commit with --onto needs a message"))?;
+    if !args.onto.names_files() && !args.allow_empty {
+        return Err(usage("--onto needs files: --from-tar, --put or --remove"));
+    }
+    let repo = repo(context, args)?;
+    let base = args.onto.base.as_ref();
+    let options = OntoOptions {
+        branch: branch.to_owned(),
+        base: base.map(|rev| repo.resolve(rev)).transpose()?,
+        message,
+        author: args.author.clone(),
+        date: args.date,
+        committer: context.who()?,
+        allow_empty: args.allow_empty,
+        portable_names: context.settings()?.portable_names,
+        request: context.request()?,
+    };
+    let OntoReport {
+        commit,
+        files,
+        size,
+    } = onto::commit(context, &repo, &args.onto, &options)?;
+    context.ui.report(
+        || object! { commit: commit, branch: branch, files: files, size.{bytes, new_bytes, stored_bytes, tree_files} },
+        |out| print_made(out, &repo, commit.as_ref(), branch, files, &size),
+    )?;
+    if commit.is_some() {
+        author_notice::tell_unset(context, &repo)?;
+    }
+    Ok(EXIT_OK)
 }
 
 fn options<'a>(
@@ -340,24 +398,42 @@ fn document(report: &CommitReport, merge: Option<Json>) -> Json {
 }
 
 fn print(out: &mut impl Write, repo: &Repo, report: &CommitReport) -> Result<(), Failure> {
-    let Some(id) = &report.commit else {
-        return Ok(writeln!(out, "nothing to commit")?);
-    };
-    let message = repo.read_commit(id)?.message;
     let on = match &report.head {
         Head::Branch(name) => name.as_str(),
         Head::Commit(_) => "no branch",
     };
+    print_made(
+        out,
+        repo,
+        report.commit.as_ref(),
+        on,
+        report.files,
+        &report.size,
+    )
+}
+
+fn print_made(
+    out: &mut impl Write,
+    repo: &Repo,
+    made: Option<&ObjectId>,
+    on: &str,
+    files: u64,
+    size: &CommitSize,
+) -> Result<(), Failure> {
+    let Some(id) = made else {
+        return Ok(writeln!(out, "nothing to commit")?);
+    };
+    let message = repo.read_commit(id)?.message;
     let (id, subject) = (id.short(SHORT_ID), clean(subject(&message)));
     writeln!(out, "[{} {id}] {subject}", clean(on))?;
     writeln!(
         out,
         "{} changed; {} in {}; {} new, stored as {}",
-        count(report.files, "file", "files"),
-        bytes(report.size.bytes),
-        count(report.size.tree_files, "file", "files"),
-        bytes(report.size.new_bytes),
-        bytes(report.size.stored_bytes),
+        count(files, "file", "files"),
+        bytes(size.bytes),
+        count(size.tree_files, "file", "files"),
+        bytes(size.new_bytes),
+        bytes(size.stored_bytes),
     )?;
     Ok(())
 }

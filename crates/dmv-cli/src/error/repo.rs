@@ -446,6 +446,11 @@ fn sort_verb(e: &VerbError) -> ErrorClass {
             let hint = hint!("dmv {} {} --mainline 1", *verb, commit);
             ("mainline", EXIT_USAGE, Some(hint))
         }
+        VerbError::CannotPut { .. } => ("path-in-the-way", EXIT_REFUSED, None),
+        VerbError::ChangedOnBranch { branch, .. } => {
+            let hint = hint!("dmv log {}", Argument::value(branch));
+            ("changed-meanwhile", EXIT_REFUSED, Some(hint))
+        }
         VerbError::NoStash { .. } => hinted("no-stash", EXIT_OTHER, "dmv stash list"),
         VerbError::NotBisecting => hinted("not-bisecting", EXIT_OTHER, "dmv bisect start BAD GOOD"),
         VerbError::GoodAfterBad { .. } => {

@@ -18,6 +18,7 @@ use crate::refs::{
 };
 use crate::repo::base::error::RepoError;
 use crate::repo::base::keys::named_by;
+use crate::repo::base::publish;
 use crate::repo::base::publish::{OperationRequest, change, merge_tables, noting_failed_sync};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::{budget, leaving, level, named, refused, relying, reserve, signing, whole};
@@ -182,6 +183,20 @@ impl<'r> Transaction<'r> {
         Ok(self.sealed.as_ref().map_or(0, |job| job.stored_bytes))
     }
 
+    /// Publishes what it has written so far, without a name: what comes later may fail and be tried again. Returns how
+    /// many bytes that takes in packs.
+    pub fn keep(&mut self) -> Result<u64, RepoError> {
+        self.seal()?;
+        let Some(job) = self.sealed.take() else {
+            return Ok(0);
+        };
+        refused::check_job(self.repo, &job)?;
+        budget::check_job(self.repo, &job)?;
+        let stored_bytes = job.stored_bytes;
+        publish::keep(self.repo, job)?;
+        Ok(stored_bytes)
+    }
+
     /// Returns the writer, for a snapshot.
     pub fn writer(&mut self) -> Result<&StoreWriter<'r>, StoreError> {
         Ok(&self.open()?.writer)
@@ -278,6 +293,14 @@ impl<'r> Transaction<'r> {
     /// Passes the commit point: makes the objects and the changes of the view visible together, or
     /// neither of them. Fails with `AbsentError::Incomplete` rather than name an incomplete commit.
     pub fn publish(mut self, effect: Effect) -> Result<Operation, RepoError> {
+        let done = self.try_to_publish(effect)?;
+        self.end();
+        Ok(done)
+    }
+
+    /// Publishes as [`publish`](Self::publish). If that fails, the transaction is as before, so that what it has written
+    /// can be [kept](Self::keep). If not, call [`end`](Self::end).
+    pub fn try_to_publish(&mut self, effect: Effect) -> Result<Operation, RepoError> {
         self.seal()?;
         let (repo, proof) = (self.repo, self.proof);
         repo.check_own()?;
@@ -313,17 +336,21 @@ impl<'r> Transaction<'r> {
                     if let Some(job) = &self.sealed {
                         repo.store.adopt(job);
                     }
-                    // This releases the locks on the packs. The database already records their new
-                    // lengths.
-                    drop(self);
-                    merge_tables(repo);
-                    leaving::sweep_one(repo);
-                    reserve::keep(repo);
                     return Ok(done);
                 }
             }
         }
         unreachable!("the last round returns")
+    }
+
+    /// Does what is due after a publication.
+    pub fn end(self) {
+        let repo = self.repo;
+        // This releases the locks on the packs. The database already records their new lengths.
+        drop(self);
+        merge_tables(repo);
+        leaving::sweep_one(repo);
+        reserve::keep(repo);
     }
 
     fn names_objects(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod bisect;
 pub mod mainline;
 pub mod merge;
 pub mod moved;
+pub mod onto;
 pub mod pick;
 pub mod replaced;
 pub mod replay;

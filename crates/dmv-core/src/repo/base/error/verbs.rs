@@ -1,6 +1,7 @@
 //! Errors of merging, replaying, stashing and bisecting: room `verbs`.
 
 use crate::hash::ObjectId;
+use crate::object::name::RepoPath;
 
 /// A verb does not fit the history, or what it started from does not exist.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,22 @@ pub enum VerbError {
         parents: usize,
         /// The command that needs to know.
         verb: &'static str,
+    },
+    /// A file cannot be put at a path of a branch.
+    #[error("cannot put '{path}': {why}")]
+    CannotPut {
+        /// The path.
+        path: RepoPath,
+        /// What is in the way.
+        why: &'static str,
+    },
+    /// A branch has changed a path that somebody else was about to change, too.
+    #[error("branch '{branch}' has changed '{path}' meanwhile; nothing was committed")]
+    ChangedOnBranch {
+        /// The branch.
+        branch: String,
+        /// The first such path.
+        path: RepoPath,
     },
     /// There is no stash with this number.
     #[error("there is no stash@{{{n}}}: {}", stash_count(*count))]

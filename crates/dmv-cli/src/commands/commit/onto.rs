@@ -1,0 +1,111 @@
+//! `dmv commit --onto`: files from elsewhere become a commit on a branch.
+
+use super::archive::{Item, read_archive};
+use crate::prelude::*;
+use dmv_core::platform::{bytes_of, name_of, open_named, stat_of};
+use dmv_core::repo::{OntoFiles, OntoOptions, OntoReport};
+use std::io::{Read, stdin};
+use std::path::{Path, PathBuf};
+
+/// The options that say which files go to which branch.
+#[derive(clap::Args)]
+pub struct OntoArgs {
+    /// Commit the files of --from-tar, --put and --remove to BRANCH, instead of those of the worktree
+    #[arg(
+        long,
+        value_name = "BRANCH",
+        conflicts_with_all = ["paths", "amend", "allow_markers"],
+        add = candidates::branch()
+    )]
+    pub onto: Option<String>,
+    /// With --onto, take the files of a tar archive; - means standard input
+    #[arg(long, value_name = "FILE", requires = "onto")]
+    from_tar: Option<PathBuf>,
+    /// With --onto, put FILE at PATH; you can repeat it
+    #[arg(long, value_name = "PATH=FILE", requires = "onto")]
+    put: Vec<OsString>,
+    /// With --onto, remove the file or directory at PATH; you can repeat it
+    #[arg(long, value_name = "PATH", requires = "onto")]
+    remove: Vec<OsString>,
+    /// With --onto, refuse if BRANCH has changed the same paths since REV
+    #[arg(long, value_name = "REV", requires = "onto", add = candidates::revision())]
+    pub base: Option<String>,
+}
+
+impl OntoArgs {
+    /// Whether there is anything to commit.
+    pub fn names_files(&self) -> bool {
+        self.from_tar.is_some() || !self.put.is_empty() || !self.remove.is_empty()
+    }
+}
+
+/// Collects the files and commits them.
+pub fn commit(
+    context: &Context,
+    repo: &Repo,
+    args: &OntoArgs,
+    options: &OntoOptions,
+) -> Result<OntoReport, Failure> {
+    let _watch = context.watch("committing");
+    let mut files = repo.files_for_branch(&options.request)?;
+    collect(context, &mut files, args)?;
+    supplied(context, repo, "reading directories", || {
+        files.commit(options)
+    })
+}
+
+fn collect(context: &Context, files: &mut OntoFiles<'_>, args: &OntoArgs) -> Result<(), Failure> {
+    match &args.from_tar {
+        Some(file) if file.as_os_str() != "-" => {
+            let opened = open_named(file).map_err(|e| Failure::file("open", file, &e))?;
+            put_archive(context, files, opened)?;
+        }
+        Some(_) if context.is_request() => {
+            let message = "standard input has requests: name a file for --from-tar";
+            return Err(Failure::usage(message));
+        }
+        Some(_) => put_archive(context, files, stdin().lock())?,
+        None => {}
+    }
+    for put in &args.put {
+        put_file(context, files, put)?;
+    }
+    for path in &args.remove {
+        files.remove(parse(bytes_of(path))?)?;
+    }
+    Ok(())
+}
+
+fn put_archive(
+    context: &Context,
+    files: &mut OntoFiles<'_>,
+    archive: impl Read,
+) -> Result<(), Failure> {
+    read_archive(archive, &mut |path, item| {
+        Ok(match item {
+            Item::File { mode, content } => files.put(path, mode, content, &context.job)?,
+            Item::Link(target) => files.put_link(path, &target)?,
+            Item::Directory => files.put_directory(path),
+        })
+    })
+}
+
+/// Puts the file of `PATH=FILE`.
+fn put_file(context: &Context, files: &mut OntoFiles<'_>, put: &OsStr) -> Result<(), Failure> {
+    let bytes = bytes_of(put);
+    let Some(at) = bytes.iter().position(|b| *b == b'=') else {
+        let message = format!("'{}' is not of the form PATH=FILE", escape(bytes));
+        return Err(Failure::usage(message));
+    };
+    let file = Path::new(name_of(&bytes[at + 1..]));
+    let path = parse(&bytes[..at])?;
+    let failed = |e| Failure::file("read", file, &e);
+    let opened = open_named(file).map_err(failed)?;
+    let mode = stat_of(&opened).map_err(failed)?.mode;
+    Ok(files.put(path, mode, opened, &context.job)?)
+}
+
+/// A path from the root of the repository.
+fn parse(path: &[u8]) -> Result<RepoPath, Failure> {
+    Ok(Repo::parse_path(path)?)
+}
