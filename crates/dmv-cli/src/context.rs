@@ -59,6 +59,8 @@ pub struct Context {
     /// The work, to be watched or stopped.
     pub job: Arc<Job>,
     config: OnceCell<Config>,
+    /// The directory that relative paths begin at.
+    here: OnceCell<PathBuf>,
     /// The name of the command.
     pub command: String,
     /// What was typed after the name of the program, with aliases replaced.
@@ -97,6 +99,7 @@ impl Context {
             globals,
             job: Arc::new(Job::default()),
             config,
+            here: OnceCell::new(),
             command,
             typed,
             program: Cell::new(clap::Command::default),
@@ -123,7 +126,6 @@ impl Context {
     }
 
     /// Returns whether the command is a request of another program, whose standard output has messages.
-    #[cfg(feature = "git")]
     pub fn is_request(&self) -> bool {
         self.shared.is_some()
     }
@@ -146,16 +148,16 @@ impl Context {
         context
     }
 
-    /// The surroundings of a request of `dmv api`: as of a command, but its output is kept, and `shared` has the
-    /// repository.
+    /// The surroundings of a request of `dmv api`: as of a command, but `shared` has the repository. The caller keeps
+    /// the output.
     pub fn of_a_request(
         globals: Globals,
-        command: String,
         typed: Vec<OsString>,
         shared: Arc<SharedRepo>,
     ) -> Context {
-        let mut context = Context::new(globals, command, typed);
-        context.ui = context.ui.kept();
+        let name = typed.first().map(|word| word.to_string_lossy());
+        let name = name.unwrap_or_default().into_owned();
+        let mut context = Context::new(globals, name, typed);
         context.warned.set(true);
         context.shared = Some(shared);
         context
@@ -379,7 +381,6 @@ impl Context {
     }
 
     /// Lets Ctrl-C stop the job, without showing anything.
-    #[cfg(any(feature = "quic", feature = "web"))]
     pub fn interruptible(&self) -> Watch {
         Watch::patient(self.job.clone())
     }
@@ -400,9 +401,7 @@ impl Context {
                 return Ok(Repo::parse_path(path)?.as_bytes().to_vec());
             }
         };
-        let here = std::env::current_dir()
-            .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
-        let Some(from_root) = from_root_of(root, &here.join(arg)) else {
+        let Some(from_root) = from_root_of(root, &self.here()?.join(arg)) else {
             let message = format!(
                 "'{}' is outside of the worktree at {}",
                 escape(arg.as_bytes()),
@@ -412,6 +411,17 @@ impl Context {
         };
         let parsed = Repo::parse_path(from_root.as_os_str().as_bytes())?;
         Ok(parsed.as_bytes().to_vec())
+    }
+
+    /// The current directory.
+    fn here(&self) -> Result<&Path, Failure> {
+        if self.here.get().is_none() {
+            let here = std::env::current_dir()
+                .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
+            // A second look finds the same.
+            let _ = self.here.set(here);
+        }
+        Ok(self.here.get().expect("it was set above"))
     }
 
     /// A revision where `command` might have been given a path instead.

@@ -85,6 +85,31 @@ pub fn place_or_path(
     }
 }
 
+/// The same for the next of several arguments, all of which may be paths. Does not look again for the revision of the
+/// one `before`.
+pub fn next_place(
+    context: &Context,
+    repo: &Repo,
+    before: Option<&PlaceIn>,
+    arg: &OsStr,
+) -> Result<PlaceIn, Failure> {
+    let (revision, path) = split_path(arg.as_bytes());
+    let (Some(before), Some(path)) = (before.filter(|before| before.revision == revision), path)
+    else {
+        return place_or_path(context, repo, Some(arg), true);
+    };
+    let path = path_in(context, repo, path)?;
+    let located = supplied(context, repo, "reading", || {
+        repo.locate(&revision, &before.commit, &path)
+    })?;
+    Ok(PlaceIn {
+        revision,
+        commit: before.commit.clone(),
+        path,
+        located,
+    })
+}
+
 /// The path in a revision, from where the user stands: for commands that accept `REV -- PATH`.
 pub fn path_at(
     context: &Context,

@@ -104,7 +104,25 @@ pub struct KeptOutput {
     pub remarks: Vec<u8>,
     /// There was more than is kept. The documents and the data are gone then.
     pub is_full: bool,
+    /// Takes what a caller wants to have at once.
+    pub sink: Option<Sink>,
+    /// The sink takes data, in pieces. `data` then has only the rest.
+    pub is_raw: bool,
 }
+
+/// What goes to a caller before a command is done.
+pub enum Part<'p> {
+    /// A piece of the data.
+    Data(&'p [u8]),
+    /// What has happened, as a line of JSON.
+    Event(&'p [u8]),
+}
+
+/// Takes parts of what a command writes.
+pub type Sink = Box<dyn Fn(Part<'_>) -> io::Result<()> + Send>;
+
+/// A piece has at most so many bytes.
+pub const PIECE_BYTES: usize = 1 << 20;
 
 /// Notes and warnings that are kept have together at most so many bytes.
 const MAX_REMARK_BYTES: usize = 1 << 20;
@@ -114,9 +132,18 @@ pub const MAX_KEPT_BYTES: usize = 64 << 20;
 
 impl KeptOutput {
     fn add_data(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.make_room(bytes.len())?;
-        self.data.extend_from_slice(bytes);
-        Ok(bytes.len())
+        let Some(sink) = self.sink.as_ref().filter(|_| self.is_raw) else {
+            self.make_room(bytes.len())?;
+            self.data.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        };
+        if self.data.len() == PIECE_BYTES {
+            sink(Part::Data(&self.data))?;
+            self.data.clear();
+        }
+        let taken = bytes.len().min(PIECE_BYTES - self.data.len());
+        self.data.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
     }
 
     fn add_document(&mut self, line: &[u8]) -> io::Result<()> {
@@ -189,10 +216,17 @@ impl Ui {
         }
     }
 
-    /// Returns one that keeps everything in memory.
-    pub fn kept(self) -> Ui {
-        let kept = Some(RefCell::default());
-        Ui { kept, ..self }
+    /// Returns one that keeps everything in memory, except for events, and with `is_raw` for data: `sink` takes these.
+    pub fn kept(self, sink: Option<Sink>, is_raw: bool) -> Ui {
+        let kept = KeptOutput {
+            is_raw: is_raw && sink.is_some(),
+            sink,
+            ..KeptOutput::default()
+        };
+        Ui {
+            kept: Some(RefCell::new(kept)),
+            ..self
+        }
     }
 
     /// Takes out what was kept.
@@ -271,6 +305,23 @@ impl Ui {
         let mut out = self.out.borrow_mut();
         write_json(&mut *out, value)?;
         Ok(out.write_all(b"\n")?)
+    }
+
+    /// Tells at once what has happened: with `--json` as one document, else as text.
+    pub fn event(&self, document: &Json, text: impl Display) -> Result<(), Failure> {
+        if let Some(kept) = &self.kept {
+            let mut line = Vec::new();
+            write_json(&mut line, document)?;
+            let kept = kept.borrow();
+            let sink = kept.sink.as_ref();
+            let sink = sink.ok_or_else(|| Failure::usage("events need a request with an id"))?;
+            return Ok(sink(Part::Event(&line))?);
+        }
+        match self.tone.json {
+            true => self.json(document)?,
+            false => writeln!(self.out(), "{text}")?,
+        }
+        self.finish()
     }
 
     /// Prints a sum as one line of JSON on standard error, beside a list of records on standard output.

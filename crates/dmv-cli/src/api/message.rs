@@ -33,6 +33,8 @@ pub struct Request {
     pub method: String,
     /// Its options and arguments.
     pub params: Map<String, Value>,
+    /// Whether the client takes bytes behind the lines of messages.
+    pub raw: bool,
 }
 
 /// A request that is not carried out.
@@ -106,7 +108,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let Some(Value::String(method)) = fields.remove("method") else {
         return Err(refuse(known, NO_REQUEST, "\"method\" must be a text"));
     };
-    let params = match fields.remove("params") {
+    let mut params = match fields.remove("params") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(params)) => params,
         Some(_) => {
@@ -114,16 +116,49 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
             return Err(refuse(known, BAD_PARAMETERS, message));
         }
     };
-    Ok(Request { id, method, params })
+    let raw = match params.remove("raw") {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::Bool(true)) => true,
+        Some(_) => return Err(refuse(known, BAD_PARAMETERS, "\"raw\" is true or false")),
+    };
+    Ok(Request {
+        id,
+        method,
+        params,
+        raw,
+    })
 }
 
 /// The answer to a request whose command has run.
 pub fn answer(id: &Value, exit: u8, kept: &KeptOutput) -> Vec<u8> {
-    let mut out =
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"exit\":{exit}").into_bytes();
+    let mut out = head(id, kept);
+    out.extend_from_slice(format!(",\"result\":{{\"exit\":{exit}").as_bytes());
     add_output(&mut out, kept);
     out.extend_from_slice(b"}}\n");
-    out
+    add_raw(out, kept)
+}
+
+/// The begin of an answer.
+fn head(id: &Value, kept: &KeptOutput) -> Vec<u8> {
+    let raw = match kept.data.len() {
+        bytes if bytes > 0 && kept.is_raw => format!(",\"raw\":{bytes}"),
+        _ => String::new(),
+    };
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id}{raw}").into_bytes()
+}
+
+/// Adds the bytes that a message announces.
+fn add_raw(mut message: Vec<u8>, kept: &KeptOutput) -> Vec<u8> {
+    if kept.is_raw {
+        message.extend_from_slice(&kept.data);
+    }
+    message
+}
+
+/// A message that a piece of data follows.
+pub fn piece(id: &Value, bytes: usize) -> Vec<u8> {
+    let params = json!({ "id": id });
+    line(&json!({ "jsonrpc": "2.0", "method": "data", "params": params, "raw": bytes }))
 }
 
 /// Adds what a command has written as fields of an object. The documents are lines of JSON already.
@@ -134,13 +169,20 @@ fn add_output(out: &mut Vec<u8>, kept: &KeptOutput) {
         out.extend(lines.iter().map(|b| if *b == b'\n' { b',' } else { *b }));
         out.push(b']');
     }
-    if !kept.data.is_empty() {
+    if !kept.data.is_empty() && !kept.is_raw {
         out.extend_from_slice(b",\"data\":\"");
         let at = out.len();
         out.resize(at + BASE64.encode_len(kept.data.len()), 0);
         BASE64.encode_mut(&kept.data, &mut out[at..]);
         out.push(b'"');
     }
+}
+
+/// What has happened, which a running request tells as a line of JSON.
+pub fn event(id: &Value, told: &[u8]) -> Vec<u8> {
+    let head =
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{{\"id\":{id},\"event\":");
+    [head.as_bytes(), told, b"}}\n"].concat()
 }
 
 /// The answer to a request whose command has failed.
@@ -153,10 +195,12 @@ pub fn failure(id: &Value, failure: &Failure, kept: &KeptOutput) -> Vec<u8> {
     let mut data = data.to_string().into_bytes();
     data.pop();
     add_output(&mut data, kept);
-    let head = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{FAILED},\"message\":{message},\"data\":"
-    );
-    [head.as_bytes(), &data, b"}}}\n"].concat()
+    let mut out = head(id, kept);
+    let error = format!(",\"error\":{{\"code\":{FAILED},\"message\":{message},\"data\":");
+    out.extend_from_slice(error.as_bytes());
+    out.extend_from_slice(&data);
+    out.extend_from_slice(b"}}}\n");
+    add_raw(out, kept)
 }
 
 /// The answer to a request that is not carried out.

@@ -12,8 +12,10 @@ use crate::command_line::what_is_wrong;
 use crate::context::Context;
 use crate::failure::{EXIT_INTERRUPTED, EXIT_OTHER, Failure};
 use crate::globals::{Color, Globals};
+use crate::ui::{Part, Sink};
 use clap::{CommandFactory, FromArgMatches};
 use dmv_core::job::Job;
+use dmv_core::platform::{AsHandle, is_reader_gone};
 use dmv_core::repo::SharedRepo;
 use dmv_core::threads;
 use serde_json::{Value, json};
@@ -64,7 +66,7 @@ struct RunningRequest {
     told: [u64; 6],
 }
 
-impl<W: Write + Send + 'static> Session<W> {
+impl<W: Write + AsHandle + Send + 'static> Session<W> {
     /// A session of a program that was started with `globals`.
     pub fn new(globals: Globals, run: Runner, output: W) -> Arc<Session<W>> {
         Arc::new(Session {
@@ -178,7 +180,7 @@ impl<W: Write + Send + 'static> Session<W> {
     }
 
     /// The work of one thread.
-    fn answer_requests(&self) {
+    fn answer_requests(self: &Arc<Self>) {
         let mut program = None;
         while let Some((request, job)) = self.next() {
             // The description of all commands takes long to make.
@@ -231,7 +233,12 @@ impl<W: Write + Send + 'static> Session<W> {
     }
 
     /// The answer to a request.
-    fn answered(&self, program: &mut clap::Command, request: &Request, job: &Arc<Job>) -> Vec<u8> {
+    fn answered(
+        self: &Arc<Self>,
+        program: &mut clap::Command,
+        request: &Request,
+        job: &Arc<Job>,
+    ) -> Vec<u8> {
         let id = request.id.clone().unwrap_or_default();
         let refuse = |code, message| {
             message::refusal(&Refusal {
@@ -260,8 +267,9 @@ impl<W: Write + Send + 'static> Session<W> {
             offline: cli.globals.offline || self.globals.offline,
             ..cli.globals
         };
-        let name = words[0].to_string_lossy().into_owned();
-        let mut context = Context::of_a_request(globals, name, words, self.shared.clone());
+        let sink = (!id.is_null()).then(|| self.sink(id.clone()));
+        let mut context = Context::of_a_request(globals, words, self.shared.clone());
+        context.ui = context.ui.kept(sink, request.raw);
         context.job = job.clone();
         let done = (self.run)(&context, &cli.command);
         if !context.only_reads() {
@@ -299,6 +307,7 @@ impl<W: Write + Send + 'static> Session<W> {
                 .collect();
             drop(work);
             news.iter().for_each(|news| self.send(news));
+            self.look_for_reader();
             work = self.lock();
         }
     }
@@ -308,16 +317,58 @@ impl<W: Write + Send + 'static> Session<W> {
         self.send(&message::refusal(&Refusal { id, code, message }));
     }
 
+    /// Sends what a request writes as it comes.
+    fn sink(self: &Arc<Self>, id: Value) -> Sink {
+        let session = self.clone();
+        Box::new(move |part| {
+            match part {
+                Part::Data(bytes) => {
+                    session.send_parts(&[&message::piece(&id, bytes.len()), bytes]);
+                }
+                Part::Event(line) => session.send(&message::event(&id, line)),
+            }
+            match session.is_deaf.load(Ordering::Relaxed) {
+                true => Err(io::ErrorKind::BrokenPipe.into()),
+                false => Ok(()),
+            }
+        })
+    }
+
     fn send(&self, message: &[u8]) {
+        self.send_parts(&[message]);
+    }
+
+    /// Sends the parts of a message, with no other message in between.
+    fn send_parts(&self, parts: &[&[u8]]) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = output.write_all(message).and_then(|()| output.flush());
+        let mut sent = parts.iter().map(|part| output.write_all(part));
+        let sent = sent.try_for_each(|one| one).and_then(|()| output.flush());
         drop(output);
-        if sent.is_err() && !self.is_deaf.swap(true, Ordering::Relaxed) {
+        if sent.is_err() {
+            self.end_deaf();
+        }
+    }
+
+    /// Stops everything: nobody reads the answers.
+    fn end_deaf(&self) {
+        if !self.is_deaf.swap(true, Ordering::Relaxed) {
             let mut work = self.lock();
             work.waiting.clear();
             work.running.iter().for_each(|one| one.job.cancel());
             drop(work);
             self.changed.notify_all();
+        }
+    }
+
+    /// Notices a reader that is gone.
+    fn look_for_reader(&self) {
+        // Whoever writes just now notices it, too.
+        let gone = match self.output.try_lock() {
+            Ok(output) => is_reader_gone(&*output),
+            Err(_) => false,
+        };
+        if gone {
+            self.end_deaf();
         }
     }
 
@@ -364,10 +415,11 @@ mod tests {
     use super::*;
     use crate::commands::Command;
     use crate::format::json::object;
-    use std::io::{BufReader, PipeReader, PipeWriter, pipe};
+    use crate::ui::PIECE_BYTES;
+    use std::io::{BufReader, PipeReader, PipeWriter, Read, pipe};
     use std::thread::JoinHandle;
 
-    /// `gc` runs until it is canceled, `verify` has a fault, and the others write a document.
+    /// `gc` runs until it is canceled, `verify` has a fault, `cat` writes data, and the others write a document.
     fn run(context: &Context, command: &Command) -> Result<u8, Failure> {
         match command {
             Command::Gc(_) => {
@@ -378,6 +430,10 @@ mod tests {
                 Err(Failure::new("interrupted", EXIT_INTERRUPTED, "interrupted"))
             }
             Command::Verify(_) => panic!("a fault that a test wants"),
+            Command::Cat(_) => {
+                context.ui.out().write_all(&content())?;
+                Err(Failure::new("damaged", 7, "the rest is damaged"))
+            }
             _ => {
                 context.ui.json(&object! { command: context.command })?;
                 Ok(0)
@@ -385,10 +441,17 @@ mod tests {
         }
     }
 
+    /// What `cat` writes before it fails: some pieces and a rest.
+    fn content() -> Vec<u8> {
+        dmv_random::Rng::new(1).bytes(2 * PIECE_BYTES + 7)
+    }
+
     /// A client of a session.
     struct Client {
         requests: Option<PipeWriter>,
         answers: BufReader<PipeReader>,
+        /// The bytes that came behind messages.
+        raw: Vec<u8>,
         session: JoinHandle<io::Result<()>>,
     }
 
@@ -401,6 +464,7 @@ mod tests {
             Ok(Client {
                 requests: Some(requests),
                 answers: BufReader::new(answers),
+                raw: Vec::new(),
                 session,
             })
         }
@@ -418,7 +482,10 @@ mod tests {
                     return Ok(Value::Null);
                 }
                 let answer: Value = serde_json::from_str(&line)?;
-                if answer["method"] != "progress" {
+                let raw = answer["raw"].as_u64().unwrap_or_default();
+                let read = self.answers.by_ref().take(raw).read_to_end(&mut self.raw)?;
+                assert_eq!(read as u64, raw, "{answer}");
+                if answer["method"].is_null() {
                     return Ok(answer);
                 }
             }
@@ -513,11 +580,51 @@ mod tests {
     }
 
     #[test]
+    fn data_comes_as_bytes_if_the_client_takes_them() -> io::Result<()> {
+        let mut client = Client::new()?;
+        client.ask(r#""id":1,"method":"cat","params":{"place":"a","raw":true}"#)?;
+        let answer = client.answer()?;
+        assert_eq!(
+            (&answer["error"]["data"]["exit"], &answer["raw"]),
+            (&json!(7), &json!(7))
+        );
+        assert!(client.raw == content());
+        client.ask(r#""id":2,"method":"cat","params":{"place":"a"}"#)?;
+        let answer = client.answer()?;
+        let data = answer["error"]["data"]["data"].as_str().map(str::len);
+        assert_eq!(
+            data,
+            Some(data_encoding::BASE64.encode_len(content().len()))
+        );
+        client.ask(r#""id":3,"method":"log","params":{"raw":1}"#)?;
+        assert_eq!(client.answer()?["error"]["code"], message::BAD_PARAMETERS);
+        client.ask(r#""id":4,"method":"log","params":{"raw":true}"#)?;
+        assert_eq!(client.answer()?["raw"], Value::Null);
+        client.end()
+    }
+
+    #[test]
+    fn a_client_that_is_gone_is_noticed_without_an_answer() -> io::Result<()> {
+        let Client {
+            requests,
+            answers,
+            session,
+            ..
+        } = Client::new()?;
+        let mut requests = requests.ok_or(io::ErrorKind::NotFound)?;
+        // Without an id it has neither an answer nor progress.
+        writeln!(requests, r#"{{"jsonrpc":"2.0","method":"gc"}}"#)?;
+        drop(answers);
+        session.join().expect("the session has no fault")
+    }
+
+    #[test]
     fn a_client_that_is_gone_ends_everything() -> io::Result<()> {
         let Client {
             requests,
             answers,
             session,
+            ..
         } = Client::new()?;
         let mut requests = requests.ok_or(io::ErrorKind::NotFound)?;
         writeln!(requests, r#"{{"jsonrpc":"2.0","id":1,"method":"gc"}}"#)?;

@@ -5,6 +5,7 @@ use crate::api::session::{Session, VERSION};
 use crate::commands::{Command, run_explained};
 use crate::prelude::*;
 use clap::CommandFactory;
+use dmv_core::fsutil::widen_pipe;
 use dmv_core::platform::{TakenStreams, take_streams};
 use serde_json::json;
 use std::io::{BufReader, stderr, stdin, stdout};
@@ -23,11 +24,12 @@ pub struct Args {}
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     // A command that reads or writes these itself must not disturb the messages.
     let TakenStreams { input, mut output } = take_streams(stdin(), stdout(), stderr())?;
+    widen_pipe(&output);
     let repo = context.repo_as_it_is().ok();
     let hello = json!({
         "version": VERSION,
         "program": env!("CARGO_PKG_VERSION"),
-        "capabilities": ["cancel", "progress"],
+        "capabilities": ["cancel", "progress", "raw"],
         "root": repo.as_ref().and_then(|repo| repo.worktree_root()).map(|root| root.to_string_lossy()),
     });
     output.write_all(&notification("hello", &hello))?;

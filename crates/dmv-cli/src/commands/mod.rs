@@ -65,6 +65,7 @@ pub mod undo;
 pub mod untrust;
 pub mod verify;
 pub mod verify_commit;
+pub mod watch;
 #[cfg(feature = "web")]
 pub mod web;
 pub mod worktree;
@@ -217,6 +218,7 @@ commands! {
         "subset" Subset(subset) shows;
         "worktree" Worktree(worktree) reads;
         "states" States(states) reads;
+        "watch" Watch(watch) reads;
     }
     "Look at commits and files" {
         "log" Log(log) shows, common;

@@ -99,7 +99,7 @@ pub fn write_shared(file: &File, data: &[u8], offset: u64, origin: Origin<'_>) -
 
 /// Returns the stat of an open file.
 #[inline]
-pub(crate) fn stat_of(file: &File) -> io::Result<FileStat> {
+pub fn stat_of(file: &File) -> io::Result<FileStat> {
     system::stat_of(file)
 }
 
@@ -191,6 +191,11 @@ pub(crate) fn write_mapped_pages_back(file: &File, size: u64) {
 /// position to its beginning.
 pub(crate) fn wait_for_write(file: &File) -> bool {
     system::wait_for_write(file)
+}
+
+/// Returns whether nobody can read any more what is written to a pipe.
+pub fn is_reader_gone(pipe: impl system::AsHandle) -> bool {
+    system::is_reader_gone(pipe)
 }
 
 /// Enlarges a pipe's buffer to `bytes`. Does nothing if `pipe` is no pipe or may not be larger.

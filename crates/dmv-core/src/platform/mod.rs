@@ -39,12 +39,13 @@ pub use self::disk::{free_bytes, is_own};
 pub(crate) use self::error::cause_of;
 pub use self::error::{Cause, SystemError};
 pub use self::file::{
-    BLOCK_BYTES, Origin, Sharing, append_only, read_at, read_exact_at, set_modified,
-    set_permissions, start_writeback, sync_dir, widen_pipe, write_all_at, write_shared,
+    BLOCK_BYTES, Origin, Sharing, append_only, is_reader_gone, read_at, read_exact_at,
+    set_modified, set_permissions, start_writeback, stat_of, sync_dir, widen_pipe, write_all_at,
+    write_shared,
 };
 pub(crate) use self::file::{
     can_share_blocks, has_hole, share_file, shared_bytes, skip_hole, snapshot, stat_at,
-    stat_at_unfollowed, stat_of, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
+    stat_at_unfollowed, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;
@@ -57,7 +58,7 @@ pub use self::stat::{FileKind, FileStat, FileTime, Inode};
 pub use self::streams::{TakenStreams, take_streams};
 pub(crate) use self::xattr::{UserAttributes, has_attributes, set_attribute, user_attributes};
 /// What everything that has a handle of the system can do: files, pipes, standard streams.
-pub(crate) use system::AsHandle;
+pub use system::AsHandle;
 
 #[cfg(test)]
 mod tests;

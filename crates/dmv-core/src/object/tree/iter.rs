@@ -176,12 +176,7 @@ impl<'r> TreeIter<'r> {
 
     /// Returns the entries of the directory `id` from the name `start` on, whether or not it
     /// exists.
-    #[cfg(test)]
-    pub(crate) fn starting_at(
-        reader: &'r dyn ObjectRead,
-        id: ObjectId,
-        start: &[u8],
-    ) -> TreeIter<'r> {
+    pub fn starting_at(reader: &'r dyn ObjectRead, id: ObjectId, start: &[u8]) -> TreeIter<'r> {
         TreeIter {
             reader,
             state: State::New(id, Some(start.into())),

@@ -5,6 +5,7 @@ use super::stat::{from_metadata, from_stat};
 use crate::platform::{FileStat, FileTime};
 #[cfg(target_os = "linux")]
 use fiemap::{Fiemap, FiemapExtentFlags};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, Permissions};
@@ -215,6 +216,13 @@ pub fn wait_for_write(file: &File) -> bool {
     // The answer does not matter; the file may have no data.
     let _ = rustix::fs::seek(file, SeekFrom::Data(0));
     rustix::fs::seek(file, SeekFrom::Start(0)).is_ok()
+}
+
+pub fn is_reader_gone(pipe: impl AsFd) -> bool {
+    // Asks for no event: the system reports the end of the other side in any case.
+    let mut asked = [PollFd::new(&pipe, PollFlags::empty())];
+    let told = rustix::event::poll(&mut asked, Some(&Timespec::default()));
+    told.is_ok() && asked[0].revents().intersects(PollFlags::ERR)
 }
 
 pub fn widen_pipe(pipe: impl AsFd, bytes: usize) {

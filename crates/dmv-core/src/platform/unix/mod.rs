@@ -17,7 +17,7 @@ pub use self::disk::{
 };
 pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
-    append_only, clone_blocks, copy_range, has_hole, next_data, open_unfollowed,
+    append_only, clone_blocks, copy_range, has_hole, is_reader_gone, next_data, open_unfollowed,
     open_without_waiting, read_at, read_exact_at, readable_by_all, set_directory_permissions,
     set_modified, set_permissions, shared_bytes, start_writeback, stat_at, stat_at_unfollowed,
     stat_of, sync_dir, umask, unnamed_file, wait_for_write, widen_pipe, write_all_at,

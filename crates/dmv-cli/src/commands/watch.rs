@@ -1,0 +1,205 @@
+//! `dmv watch`
+
+use crate::failure::EXIT_BUSY;
+use crate::format::json;
+use crate::prelude::*;
+use dmv_core::repo::{FileState, StatusOptions};
+use dmv_core::worktree::select::Paths;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Tell what changes, until you stop it
+///
+/// Prints a line whenever a branch or tag moves, the worktree goes to another branch, or a file changes, as status
+/// sees it. It looks once a second, and less often where that takes long.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv watch\n  dmv watch --refs --json\n  dmv watch shots/")]
+pub struct Args {
+    /// Watch only these files and directories
+    #[arg(value_name = "PATH", add = candidates::path())]
+    paths: Vec<OsString>,
+    /// Watch only branches and tags
+    #[arg(long, conflicts_with = "paths")]
+    refs: bool,
+    /// Look every SECONDS
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    interval: u64,
+}
+
+/// So many may watch in one process: each takes the place of a request.
+const MAX_WATCHES: usize = 4;
+
+/// So many files that change at once are named.
+const MAX_NAMED: usize = 10_000;
+
+/// A look at the files takes at most this part of the time.
+const SHARE: u32 = 20;
+
+/// How soon a watch ends after it is stopped.
+const PAUSE: Duration = Duration::from_millis(50);
+
+static WATCHES: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the places of [`MAX_WATCHES`].
+struct Place;
+
+impl Place {
+    fn take() -> Result<Place, Failure> {
+        if WATCHES.fetch_add(1, Ordering::Relaxed) < MAX_WATCHES {
+            return Ok(Place);
+        }
+        WATCHES.fetch_sub(1, Ordering::Relaxed);
+        let message = format!("{MAX_WATCHES} requests watch already");
+        Err(Failure::new("too-many-watches", EXIT_BUSY, message))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        WATCHES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Branches, tags and what the worktree is on, by their names.
+type Names = BTreeMap<String, String>;
+
+/// The files that are not as in the commit.
+type Files = BTreeMap<Vec<u8>, &'static str>;
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let _place = Place::take()?;
+    let _watch = context.interruptible();
+    let repo = context.repo()?;
+    let select = match args.refs || repo.worktree_root().is_none() {
+        true => None,
+        false => Some(Paths::new(context.paths(&repo, &args.paths)?)),
+    };
+    let (mut version, mut names) = (version(&repo)?, names(&repo)?);
+    let mut files = Files::new();
+    let mut next_look = Instant::now();
+    if let Some(select) = &select {
+        (files, next_look) = look(context, &repo, select)?;
+    }
+    context.ui.event(&object! { event: "begin" }, "watching")?;
+    drop(repo);
+    loop {
+        wait(context, Duration::from_secs(args.interval))?;
+        // Another command may have replaced the database.
+        let repo = context.repo()?;
+        let now = self::version(&repo)?;
+        if now != version {
+            version = now;
+            names = tell_names(context, &names, self::names(&repo)?)?;
+            next_look = Instant::now();
+        }
+        if let Some(select) = select.as_ref().filter(|_| next_look <= Instant::now()) {
+            let (now, next) = look(context, &repo, select)?;
+            tell_files(context, &files, &now)?;
+            (files, next_look) = (now, next);
+        }
+    }
+}
+
+/// Waits, unless the watch ends.
+fn wait(context: &Context, duration: Duration) -> Result<(), Failure> {
+    let begin = Instant::now();
+    while begin.elapsed() < duration {
+        if context.job.is_cancelled() {
+            return Err(RepoError::Cancelled.into());
+        }
+        std::thread::sleep(PAUSE.min(duration));
+    }
+    Ok(())
+}
+
+/// Changes with each transaction.
+fn version(repo: &Repo) -> Result<u64, Failure> {
+    Ok(repo.refs().last_operation().map_err(RepoError::from)?)
+}
+
+fn names(repo: &Repo) -> Result<Names, Failure> {
+    let mut names = Names::new();
+    for prefix in ["branch/", "tag/", "remote/"] {
+        let found = repo.refs().with_prefix(prefix).map_err(RepoError::from)?;
+        for (name, value) in found {
+            if let Ok(id) = <[u8; 32]>::try_from(&value[..]) {
+                names.insert(name, ObjectId::from_bytes(id).to_string());
+            }
+        }
+    }
+    if repo.worktree_root().is_some() {
+        let on = match repo.head()? {
+            Head::Branch(name) => format!("branch/{name}"),
+            Head::Commit(id) => id.to_string(),
+        };
+        names.insert("head".to_owned(), on);
+    }
+    Ok(names)
+}
+
+fn tell_names(context: &Context, before: &Names, now: Names) -> Result<Names, Failure> {
+    let gone = before.keys().filter(|name| !now.contains_key(*name));
+    for name in now.keys().chain(gone) {
+        let (old, new) = (before.get(name), now.get(name));
+        if old != new {
+            let document = object! { event: "ref", name: name, old: old, new: new };
+            let at = new.map_or("gone", String::as_str);
+            context
+                .ui
+                .event(&document, format_args!("{}  {}", clean(name), clean(at)))?;
+        }
+    }
+    Ok(now)
+}
+
+/// Returns what is not as in the commit, and when to look again.
+fn look(context: &Context, repo: &Repo, select: &Paths) -> Result<(Files, Instant), Failure> {
+    let begin = Instant::now();
+    let settings = context.settings()?;
+    let report = repo.status(&StatusOptions { select, settings }, &context.job)?;
+    let changes = report.changes.iter();
+    let mut files: Files = changes
+        .map(|change| (change.path.as_bytes().to_vec(), change.kind.word()))
+        .collect();
+    for (paths, state) in [
+        (&report.unwritten, FileState::Unwritten),
+        (&report.conflicts, FileState::Conflict),
+    ] {
+        files.extend(
+            paths
+                .iter()
+                .map(|path| (path.as_bytes().to_vec(), state.word())),
+        );
+    }
+    files.retain(|path, _| select.includes(path));
+    Ok((files, Instant::now() + begin.elapsed() * SHARE))
+}
+
+fn tell_files(context: &Context, before: &Files, now: &Files) -> Result<(), Failure> {
+    let gone = before.keys().filter(|path| !now.contains_key(*path));
+    let changed = now
+        .keys()
+        .filter(|path| before.get(*path) != now.get(*path));
+    let all: Vec<&Vec<u8>> = changed.chain(gone).collect();
+    if all.len() > MAX_NAMED {
+        let files = all.len() as u64;
+        let text = count(files, "file has changed", "files have changed");
+        return context
+            .ui
+            .event(&object! { event: "files", files: files }, text);
+    }
+    for path in all {
+        let state = now
+            .get(path)
+            .copied()
+            .unwrap_or(FileState::Unchanged.word());
+        let at = json::path(path);
+        let document = object! { event: "file", ..at, state: state };
+        context
+            .ui
+            .event(&document, format_args!("{state:<9}  {}", escape(path)))?;
+    }
+    Ok(())
+}
