@@ -90,19 +90,49 @@ for n in range(10000):
     timed(times, fs.cat_file, name(n % files))
 through = time.perf_counter() - before
 show('a small file of a commit, in order', times)
-before = time.perf_counter()
-for n in range(10000):
-    with open(f'{work}/{name(n % files)}', 'rb') as file:
-        file.read()
-print(f'10,000 small files: {through / (time.perf_counter() - before):.1f} x reading them from the checkout')
+def checkout():
+    for n in range(10000):
+        with open(f'{work}/{name(n % files)}', 'rb') as file:
+            file.read()
+
+
+def opened():
+    fs = repo.fs('main')
+    for n in range(10000):
+        with fs.open(name(n % files)) as file:
+            file.read()
+
+
+def at_once():
+    repo.fs('main').cat([name(n % files) for n in range(10000)])
+
+
+def lasted(work):
+    before = time.perf_counter()
+    work()
+    return time.perf_counter() - before
+
+
+plain = statistics.median(lasted(checkout) for _ in range(5))
+print(f'10,000 small files, beside reading them from the checkout in {plain:.2f} s: '
+      f'cat_file in order {through / plain:.1f} x, open in order {lasted(opened) / plain:.1f} x, '
+      f'cat of all {lasted(at_once) / plain:.1f} x')
+times = []
+repo.branch('result')
+for n in range(30):
+    with open(top + '/result', 'wb') as out:
+        out.write(random.randbytes(1 << 20))
+    timed(times, lambda: repo.call('commit', message='result', onto='result', put=[f'result={top}/result']))
+show(f'commit of 1 MiB onto a branch with {files} files', times)
+repo.call('branch', delete='result')
 before = time.perf_counter()
 subprocess.run([program, '-C', work, 'cat', '@:large'], stdout=subprocess.DEVNULL, check=True)
 cat = time.perf_counter() - before
 for threads in (1, 8):
     def part(k):
-        at = size // threads
-        for _ in repo.pieces('@:large', k * at, (k + 1) * at):
-            pass
+        at, buffer = size // threads, bytearray(8 << 20)
+        for start in range(k * at, (k + 1) * at, 8 << 20):
+            repo.readinto('@:large', buffer, start)
     before = time.perf_counter()
     running = [threading.Thread(target=part, args=(k,)) for k in range(threads)]
     [one.start() for one in running]

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
+import threading
 from datetime import datetime
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
@@ -18,11 +20,55 @@ from .repository import PIECE, Repository
 _KINDS = {"directory": "directory", "symlink": "link"}
 
 
+class _Ahead:
+    """Files that were read before they are asked for, because somebody reads a directory file by file.
+
+    A second question about the same directory, for a later name, begins it. If most of what was read ahead is used, more
+    is read the next time, also in the next directory; if not, nothing is, until longer runs show that it is worth it.
+    """
+
+    _LEAST, _MOST = 256 << 10, 4 << 20
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: Dict[str, bytes] = {}
+        self._unused: Set[str] = set()
+        self._budget = 0
+        self._last = ""
+        self._run, self._needed = 0, 1
+
+    def get(self, path: str) -> Optional[bytes]:
+        content = self._files.get(path)
+        if content is not None:
+            self._unused.discard(path)
+        return content
+
+    def budget(self, path: str) -> int:
+        """Return how many bytes to read ahead with a file that :meth:`get` does not have."""
+        with self._lock:
+            same = path.rpartition("/")[0] == self._last.rpartition("/")[0]
+            self._run = self._run + 1 if same and path > self._last else 0
+            self._last = path
+            if self._files:
+                if 2 * len(self._unused) > len(self._files):
+                    self._budget, self._run, self._needed = 0, 0, min(2 * self._needed, 64)
+                else:
+                    self._budget, self._needed = min(4 * self._budget, self._MOST), 1
+                self._files, self._unused = {}, set()
+            elif self._run >= self._needed:
+                self._budget = self._LEAST
+            return self._budget
+
+    def keep(self, files: Dict[str, bytes], path: str) -> None:
+        with self._lock:
+            self._files, self._unused = files, set(files) - {path}
+
+
 class DmvFileSystem(AbstractFileSystem):
     """The files of one commit.
 
     With ``repository`` and ``rev``, paths are those of the repository. Without ``rev``, as in ``dmv://REV/PATH``, the
-    first part of a path is the revision.
+    first part of a path is the revision; ``%2F`` in it stands for a slash.
     """
 
     protocol = "dmv"
@@ -50,6 +96,16 @@ class DmvFileSystem(AbstractFileSystem):
         if rev is not None and not follow:
             self._rev = self._pinned(rev)
         self._directories: Dict[str, List[Dict[str, Any]]] = {}
+        self._ahead = _Ahead()
+
+    def __reduce__(self) -> Any:
+        # The same commit, whatever the revision names by then.
+        return (_again, (type(self), self.repository, self._rev, self._follow))
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether what was read once stays true."""
+        return self._rev is not None and not self._follow
 
     def _pinned(self, rev: str) -> str:
         # Fails unless it is a revision: `log` takes a path, too.
@@ -62,6 +118,7 @@ class DmvFileSystem(AbstractFileSystem):
         if self._rev is not None:
             return f"{self._rev}:{path}"
         rev, _, rest = path.partition("/")
+        rev = rev.replace("%2F", "/").replace("%2f", "/")
         return f"{rev or '@'}:{rest}"
 
     def _entry(self, prefix: str, entry: Dict[str, Any]) -> Dict[str, Any]:
@@ -84,7 +141,7 @@ class DmvFileSystem(AbstractFileSystem):
         if entries is None:
             entries = self._list(path)
             # A commit never changes; a revision may name another one later.
-            if self._rev is not None and not self._follow:
+            if self._is_fixed:
                 self._directories[path] = entries
         return entries if detail else [entry["name"] for entry in entries]
 
@@ -130,12 +187,42 @@ class DmvFileSystem(AbstractFileSystem):
     def ukey(self, path: str) -> str:
         return str(self.info(path).get("id", ""))
 
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
+        if isinstance(path, (list, tuple)) and not recursive and not options:
+            paths = [self._strip_protocol(one) for one in path]
+            try:
+                content = self.repository.read_all([self._place(one) for one in paths])
+                return dict(zip(paths, content))
+            except DmvError:
+                # One by one, so that the failure is that of a file; also for patterns.
+                pass
+        return super().cat(path, recursive=recursive, on_error=on_error, **options)
+
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_: Any) -> bytes:
+        if not start and end is None:
+            return self._whole(path)
         if (start or 0) < 0 or (end or 0) < 0:
             size = self.info(path)["size"]
             start = size + start if (start or 0) < 0 else start
             end = size + end if (end or 0) < 0 else end
         return self._read(path, max(start or 0, 0), end)
+
+    def _whole(self, path: str) -> bytes:
+        """Return the content of a file, which may have been read already."""
+        content = self._ahead.get(path)
+        if content is not None:
+            return content
+        path = self._strip_protocol(path)
+        ahead = self._ahead.budget(path) if self._is_fixed else 0
+        if ahead:
+            try:
+                files = self.repository.read_ahead(self._place(path), ahead)
+                self._ahead.keep(files, path)
+                return files[path]
+            except (DmvError, KeyError):
+                # It may be about another file.
+                pass
+        return self._read(path, 0, None)
 
     def _read(self, path: str, start: int, end: Optional[int]) -> bytes:
         try:
@@ -147,9 +234,14 @@ class DmvFileSystem(AbstractFileSystem):
                 raise IsADirectoryError(path) from None
             raise
 
+    def _refuse(self, path: Any = "", *_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "a commit does not change; use Repository.transaction", str(path))
+
+    mkdir = makedirs = rmdir = touch = rm = rm_file = cp_file = mv = pipe_file = put_file = _refuse
+
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None, **options: Any) -> "DmvFile":
         if mode != "rb":
-            raise OSError(f"a commit does not change: {path} opens only for reading")
+            self._refuse(path)
         info = self.info(path)
         if info["type"] == "directory":
             raise IsADirectoryError(path)
@@ -166,4 +258,11 @@ class DmvFile(AbstractBufferedFile):
     """A file of a commit, open for reading."""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
+        if start == 0 and end >= self.size <= PIECE:
+            return self.fs._whole(self.path)
         return self.fs._read(self.path, start, end)
+
+
+def _again(kind: Any, repository: Repository, rev: Optional[str], follow: bool) -> DmvFileSystem:
+    """Return a file system in another process: what pickle needs."""
+    return kind(repository=repository, rev=rev, follow=follow)

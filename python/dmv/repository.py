@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
-from .client import Client, Progress, Result
+from .client import Client, Events, Progress, Result
 from .errors import Conflicts, of_answer
+from .transaction import Transaction
 
 #: A path in a repository or on the disk.
 PathLike = Union[str, bytes, "os.PathLike[str]"]
@@ -17,6 +19,9 @@ Document = Dict[str, Any]
 
 #: Content is read in pieces of so many bytes.
 PIECE = 8 << 20
+
+#: So many files are asked for in one question.
+_MANY = 256
 
 
 def _paths(paths: Optional[Paths]) -> Optional[List[PathLike]]:
@@ -35,7 +40,8 @@ class Repository:
     """
 
     def __init__(self, directory: PathLike = ".", offline: bool = False) -> None:
-        self._client = Client(os.fsdecode(directory))
+        self._directory = os.path.abspath(os.fsdecode(directory))
+        self._client = Client(self._directory)
         self._offline = offline
         # A directory without a repository is told at once, not by the first call.
         try:
@@ -64,6 +70,10 @@ class Repository:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+    def __reduce__(self) -> Any:
+        # Another process has a conversation of its own.
+        return (Repository, (self._directory, self._offline))
 
     def __repr__(self) -> str:
         return f"<dmv.Repository {self.root or 'bare'}>"
@@ -108,7 +118,40 @@ class Repository:
 
     def read(self, place: PathLike, start: int = 0, end: Optional[int] = None) -> bytes:
         """Return the bytes from ``start`` up to ``end`` of a file in a commit: ``repo.read("main:a.exr", 0, 4096)``."""
+        if self._client.is_raw:
+            return self.call("cat", place=place, range=f"{start}-{'' if end is None else end}").data
         return b"".join(self.pieces(place, start, end))
+
+    def readinto(self, place: PathLike, buffer: Any, start: int = 0) -> int:
+        """Fill a buffer with the bytes from ``start`` of a file in a commit. Return how many these are."""
+        view = memoryview(buffer).cast("B")
+        params: Dict[str, Any] = {"place": place, "range": f"{start}-{start + len(view)}"}
+        if self._offline:
+            params["offline"] = True
+        done = self._client.call("cat", params, into=view)
+        if not self._client.is_raw:
+            view[:len(done.data)] = done.data
+            return len(done.data)
+        return done.filled
+
+    def read_all(self, places: Iterable[PathLike]) -> List[bytes]:
+        """Return the content of several files of commits, in their order: quicker than one after the other."""
+        asked = list(places)
+        out: List[bytes] = []
+        for at in range(0, len(asked), _MANY):
+            some = asked[at:at + _MANY]
+            if len(some) == 1:
+                out.append(self.read(some[0]))
+            else:
+                out.extend(content for _, content in _parts(self.call("cat", place=some)))
+        return out
+
+    def read_ahead(self, place: PathLike, ahead: int) -> Dict[str, bytes]:
+        """Return a file of a commit by its path, and further files of its directory of ``ahead`` bytes together.
+
+        They begin with the files that follow it. What is not here is left out.
+        """
+        return dict(_parts(self.call("cat", place=place, ahead=ahead)))
 
     def pieces(self, place: PathLike, start: int = 0, end: Optional[int] = None, size: int = PIECE) -> Iterator[bytes]:
         """Yield the content of a file in a commit in pieces, so that memory stays bounded."""
@@ -120,6 +163,17 @@ class Repository:
             start += len(piece)
             if start < stop:
                 return
+
+    def watch(self, paths: Optional[Paths] = None, refs: bool = False, interval: Optional[int] = None) -> Events:
+        """Yield what changes from now on: branches and tags that move, and files as ``status`` sees them.
+
+        >>> with repo.watch(["shots"]) as events:
+        ...     for event in events:
+        ...         print(event)
+        """
+        events = self._client.events("watch", {"paths": _paths(paths), "refs": refs, "interval": interval})
+        next(events)  # It has begun.
+        return events
 
     def fs(self, rev: str = "@", follow: bool = False) -> Any:
         """Return a commit as a read-only file system of fsspec.
@@ -135,6 +189,10 @@ class Repository:
     def commit(self, message: str, paths: Optional[Paths] = None, **options: Any) -> Document:
         """Commit the files, or some of them. ``commit`` of the result is null if nothing has changed."""
         return self.call("commit", message=message, paths=_paths(paths), **options).document
+
+    def transaction(self, branch: str, message: str, **options: Any) -> Transaction:
+        """Collect files for one commit of a branch. It needs no worktree, and reads no other files."""
+        return Transaction(self, branch, message, **options)
 
     def checkout(self, rev: Optional[str] = None, subset: Optional[Paths] = None, force: bool = False,
                  progress: Optional[Progress] = None, **options: Any) -> Document:
@@ -179,6 +237,17 @@ class Repository:
     def get(self, paths: Optional[Paths] = None, progress: Optional[Progress] = None, **options: Any) -> Document:
         """Fetch the content of absent files."""
         return self.call("get", progress, paths=_paths(paths), **options).document
+
+
+def _parts(result: Result) -> Iterator[Tuple[str, bytes]]:
+    """Yield the files of an answer that tells which bytes belong to which."""
+    at = 0
+    data = result.data
+    for one in result.output:
+        end = at + one["bytes"]
+        path = os.fsdecode(base64.b64decode(one["path_b64"])) if "path_b64" in one else one["path"]
+        yield path, data[at:end]
+        at = end
 
 
 def _without_conflicts(result: Result) -> Document:

@@ -1,5 +1,6 @@
 import os
 import pathlib
+import pickle
 
 import dmv
 import pytest
@@ -97,3 +98,62 @@ def test_addresses_name_a_revision(repo):
         assert file.read() == b"b" * 1000
     fs, path = fsspec.core.url_to_fs("dmv://main/shots", repo=repo.root)
     assert fs.ls(path, detail=False) == ["main/shots/a.exr", "main/shots/b.exr"]
+
+
+def test_a_slash_in_the_name_of_a_branch_is_written_as_2f(repo):
+    repo.branch("scene/4")
+    with fsspec.open("dmv://scene%2F4/shots/b.exr", repo=repo.root) as file:
+        assert file.read() == b"b" * 1000
+
+
+def test_nothing_is_written_into_a_commit(fs):
+    for change in (fs.mkdir, fs.makedirs, fs.rmdir, fs.touch, fs.rm, fs.rm_file):
+        with pytest.raises(OSError):
+            change("shots/new")
+    with pytest.raises(OSError):
+        fs.pipe_file("shots/new", b"x")
+
+
+def test_a_pickled_file_system_shows_the_same_commit(repo):
+    fs = pickle.loads(pickle.dumps(repo.fs("main")))
+    (pathlib.Path(repo.root) / "notes.txt").write_text("second\n")
+    repo.commit("second")
+    again = pickle.loads(pickle.dumps(fs))
+    assert fs.cat_file("notes.txt") == again.cat_file("notes.txt") == b"first\n"
+    assert fs.repository.root == again.repository.root == repo.root
+    for one in (fs, again):
+        one.repository.close()
+
+
+def test_files_in_order_are_read_ahead(repo, monkeypatch):
+    many = pathlib.Path(repo.root) / "many"
+    many.mkdir()
+    content = {f"many/{n}": b"%d" % n * 100 for n in range(300)}
+    for path, data in content.items():
+        (many / path.rpartition("/")[2]).write_bytes(data)
+    repo.commit("many")
+    fs = repo.fs("main")
+    asked = []
+    call = repo.call
+    monkeypatch.setattr(repo, "call", lambda *args, **params: asked.append(args) or call(*args, **params))
+    assert {path: fs.cat_file(path) for path in content} == content
+    assert len(asked) < 10
+    asked.clear()
+    assert fs.cat(list(content)) == content
+    assert len(asked) < 10
+    asked.clear()
+    opened = {}
+    for path in content:
+        with fs.open(path) as file:
+            opened[path] = file.read()
+    assert opened == content
+    assert len(asked) < 10
+    # Where the order shows nothing, little is read for nothing.
+    for path in sorted(content, key=hash):
+        assert repo.fs("main").cat_file(path) == content[path]
+
+
+def test_one_file_of_many_that_is_not_there(fs):
+    with pytest.raises(FileNotFoundError):
+        fs.cat(["notes.txt", "none"])
+    assert fs.cat(["notes.txt", "none"], on_error="omit") == {"notes.txt": b"first\n"}

@@ -19,6 +19,8 @@ def film(tmp_path, monkeypatch):
         root = pathlib.Path(repo.root)
         (root / "shots").mkdir()
         (root / "tables").mkdir()
+        (root / "reports").mkdir()
+        (root / "reports" / "old.csv").write_text("shot\n")
         (root / "tables" / "shots.csv").write_text("shot,frames\nsky,100\nsea,80\n")
         (root / "shots" / "sky.exr").write_bytes(b"first" * 5000)
         repo.commit("first")
@@ -33,7 +35,7 @@ def film(tmp_path, monkeypatch):
 
 def test_the_examples_do_what_the_page_says(film, capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     names = {}
     for block in blocks:
         needed = re.findall(r"^import (fsspec|pandas)$", block, re.MULTILINE)
@@ -45,6 +47,7 @@ def test_the_examples_do_what_the_page_says(film, capsys):
             exec(compile(block, str(PAGE), "exec"), names)
     said = capsys.readouterr().out
     assert "shots/sky.exr modified" in said
+    assert "branch/scene-4" in said
     assert "would" in said or "tables/shots.csv" in said
     assert names["head"].startswith(b"second")
     if "longer" in names:

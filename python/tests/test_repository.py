@@ -179,3 +179,85 @@ def test_a_repository_that_is_forgotten_ends_its_process(repo):
     del other
     gc.collect()
     assert process.wait(timeout=60) == 0
+
+
+def test_content_of_any_length_comes_whole(repo):
+    content = os.urandom(5 << 20)
+    (root(repo) / "large").write_bytes(content)
+    repo.commit("large")
+    assert repo.read("@:large") == content
+    assert repo.read("@:large", 7, (4 << 20) + 9) == content[7:(4 << 20) + 9]
+    buffer = bytearray(3 << 20)
+    assert repo.readinto("@:large", buffer, 4 << 20) == 1 << 20
+    assert buffer[:1 << 20] == content[4 << 20:]
+    assert repo.read_all(["@:notes.txt", "@:large", "@:notes.txt"]) == [b"first\n", content, b"first\n"]
+
+
+def test_an_exception_in_the_middle_of_content_leaves_the_conversation_whole(repo):
+    content = os.urandom(20 << 20)
+    (root(repo) / "large").write_bytes(content)
+    repo.commit("large")
+    with pytest.raises(KeyError):
+        repo.call("cat", lambda _: {}["stop"], place="@:large")
+        raise KeyError("it was read before the first progress")
+    assert repo.read("@:notes.txt") == b"first\n"
+
+
+def test_a_transaction_commits_files_without_touching_the_worktree(repo):
+    before = repo.branches()[0]["commit"]
+    with repo.transaction("main", "report", author="Ci <ci@x>") as files:
+        files.write("out/report.csv", b"a,b\n")
+        files.write("bin/run", b"#!/bin/sh\n", executable=True)
+        with files.open("out/log.txt") as log:
+            log.write(b"one\n")
+            log.write(b"two\n")
+        files.remove("shots/a.exr")
+        assert files.base == before and files.read("notes.txt") == b"first\n"
+        with pytest.raises(FileNotFoundError):
+            files.read("none")
+    assert files.result["branch"] == "main" and files.result["files"] == 4
+    made = files.result["commit"]
+    assert [one["path"] for one in repo.ls("main:", recursive=True)] == [
+        "bin/run", "notes.txt", "out/log.txt", "out/report.csv", "shots/b.exr"]
+    assert repo.read("main:out/log.txt") == b"one\ntwo\n"
+    assert repo.log("main", limit=1)[0]["parents"] == [before]
+    assert not (root(repo) / "out").exists()
+    assert repo.ls("main:bin")[0]["kind"] == "executable"
+    with pytest.raises(ZeroDivisionError):
+        with repo.transaction("main", "never") as files:
+            files.write("x", b"x")
+            1 / 0
+    assert repo.branches()[0]["commit"] == made
+
+
+def test_a_transaction_that_meets_another_one(repo):
+    with repo.transaction("main", "first") as first:
+        first.write("same", b"1")
+        with repo.transaction("main", "second") as second:
+            second.write("other", b"2")
+    assert repo.read("main:same") == b"1" and repo.read("main:other") == b"2"
+    with pytest.raises(dmv.Refused) as refused:
+        with repo.transaction("main", "third") as third:
+            third.write("same", b"3")
+            with repo.transaction("main", "fourth") as fourth:
+                fourth.write("same", b"4")
+    assert refused.value.code == "changed-meanwhile"
+    assert repo.read("main:same") == b"4"
+    with pytest.raises(dmv.DmvError) as failed:
+        with repo.transaction("none", "nowhere") as files:
+            files.write("x", b"x")
+    assert failed.value.code == "no-ref"
+
+
+def test_what_changes_is_told(repo):
+    seen = []
+    with repo.watch() as events:
+        (root(repo) / "notes.txt").write_text("second\n")
+        for event in events:
+            seen.append(event)
+            if event["event"] == "file":
+                repo.branch("other")
+            if event["event"] == "ref":
+                break
+    assert seen[0] == {"event": "file", "path": "notes.txt", "state": "modified"}
+    assert seen[-1]["name"] == "branch/other" and seen[-1]["old"] is None
