@@ -78,6 +78,9 @@ class DmvFileSystem(AbstractFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, str) and ":" not in path and not path.startswith("/") and not path.endswith("/"):
+            # Called several times for each file.
+            return path
         path = super()._strip_protocol(path)
         return path.lstrip("/") if isinstance(path, str) else path
 
@@ -96,6 +99,7 @@ class DmvFileSystem(AbstractFileSystem):
         if rev is not None and not follow:
             self._rev = self._pinned(rev)
         self._directories: Dict[str, List[Dict[str, Any]]] = {}
+        self._entries: Dict[str, Dict[str, Any]] = {}
         self._ahead = _Ahead()
 
     def __reduce__(self) -> Any:
@@ -143,6 +147,7 @@ class DmvFileSystem(AbstractFileSystem):
             # A commit never changes; a revision may name another one later.
             if self._is_fixed:
                 self._directories[path] = entries
+                self._entries.update((entry["name"], entry) for entry in entries)
         return entries if detail else [entry["name"] for entry in entries]
 
     def _list(self, path: str) -> List[Dict[str, Any]]:
@@ -156,6 +161,9 @@ class DmvFileSystem(AbstractFileSystem):
 
     def info(self, path: str, **_: Any) -> Dict[str, Any]:
         path = self._strip_protocol(path)
+        known = self._entries.get(path)
+        if known is not None:
+            return known
         parent, _, name = path.rpartition("/")
         is_root = not path or (self._rev is None and "/" not in path)
         if is_root:
