@@ -193,13 +193,17 @@ def test_content_of_any_length_comes_whole(repo):
     assert repo.read_all(["@:notes.txt", "@:large", "@:notes.txt"]) == [b"first\n", content, b"first\n"]
 
 
-def test_an_exception_in_the_middle_of_content_leaves_the_conversation_whole(repo):
+def test_content_that_is_canceled_ends(repo):
     content = os.urandom(20 << 20)
     (root(repo) / "large").write_bytes(content)
     repo.commit("large")
-    with pytest.raises(KeyError):
-        repo.call("cat", lambda _: {}["stop"], place="@:large")
-        raise KeyError("it was read before the first progress")
+    client = repo._client
+    identity, call = client._begin("cat", {"place": ["@:large"] * 200})
+    client._cancel(identity)
+    message = call.messages.get(timeout=60)
+    assert message["error"]["data"]["code"] == "interrupted"
+    assert sum(map(len, call.pieces)) < 200 * len(content)
+    client._calls.end(identity)
     assert repo.read("@:notes.txt") == b"first\n"
 
 

@@ -9,6 +9,7 @@ use dmv_core::merge::entry_of;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
 use dmv_core::repo::{Location, LookError, blob_of};
 use dmv_core::worktree::join;
+use std::io;
 use std::ops::Range;
 
 /// How many entries of a directory are looked at for `--ahead`.
@@ -119,7 +120,26 @@ fn print(
     supplied(context, repo, "reading", || {
         repo.check_range_here(path, blob, range.clone())
     })?;
-    Ok(repo.cat(blob, Some(range), &mut context.ui.out())?)
+    match repo.cat(blob, Some(range), &mut StoppableOutput(context)) {
+        Err(_) if context.job.is_cancelled() => Err(RepoError::Cancelled.into()),
+        done => Ok(done?),
+    }
+}
+
+/// The output of a command, up to the moment when its job is stopped: a file may be of any length.
+struct StoppableOutput<'c>(&'c Context);
+
+impl Write for StoppableOutput<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.job.is_cancelled() {
+            return Err(io::Error::other("stopped"));
+        }
+        self.0.ui.out().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.ui.out().flush()
+    }
 }
 
 /// Tells a program which part of the output a file is.
