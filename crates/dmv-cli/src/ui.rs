@@ -317,9 +317,10 @@ impl Ui {
             let sink = sink.ok_or_else(|| Failure::usage("events need a request with an id"))?;
             return Ok(sink(Part::Event(&line))?);
         }
-        match self.tone.json {
-            true => self.json(document)?,
-            false => writeln!(self.out(), "{text}")?,
+        if self.tone.json {
+            self.json(document)?;
+        } else {
+            writeln!(self.out(), "{text}")?;
         }
         self.finish()
     }

@@ -327,10 +327,10 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 }
                 Part::Event(line) => session.send(&message::event(&id, line)),
             }
-            match session.is_deaf.load(Ordering::Relaxed) {
-                true => Err(io::ErrorKind::BrokenPipe.into()),
-                false => Ok(()),
+            if session.is_deaf.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::BrokenPipe.into());
             }
+            Ok(())
         })
     }
 

@@ -72,9 +72,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let _place = Place::take()?;
     let _watch = context.interruptible();
     let repo = context.repo()?;
-    let select = match args.refs || repo.worktree_root().is_none() {
-        true => None,
-        false => Some(Paths::new(context.paths(&repo, &args.paths)?)),
+    let select = if args.refs || repo.worktree_root().is_none() {
+        None
+    } else {
+        Some(Paths::new(context.paths(&repo, &args.paths)?))
     };
     let (mut version, mut names) = (version(&repo)?, names(&repo)?);
     let mut files = Files::new();

@@ -82,11 +82,12 @@ fn put_archive(
     archive: impl Read,
 ) -> Result<(), Failure> {
     read_archive(archive, &mut |path, item| {
-        Ok(match item {
+        match item {
             Item::File { mode, content } => files.put(path, mode, content, &context.job)?,
             Item::Link(target) => files.put_link(path, &target)?,
             Item::Directory => files.put_directory(path),
-        })
+        }
+        Ok(())
     })
 }
 
@@ -102,7 +103,8 @@ fn put_file(context: &Context, files: &mut OntoFiles<'_>, put: &OsStr) -> Result
     let failed = |e| Failure::file("read", file, &e);
     let opened = open_named(file).map_err(failed)?;
     let mode = stat_of(&opened).map_err(failed)?.mode;
-    Ok(files.put(path, mode, opened, &context.job)?)
+    files.put(path, mode, opened, &context.job)?;
+    Ok(())
 }
 
 /// A path from the root of the repository.
