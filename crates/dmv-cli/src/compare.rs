@@ -16,9 +16,10 @@ use crate::format::text::{bytes, lines, text_of};
 use crate::partial_repository::purge_words;
 use anstyle::{AnsiColor, Style};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
-use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
+use dmv_core::diff::lines::{Edits, Lines, Numbers, edits};
 use dmv_core::fsutil::FileKind;
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Cancelled;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::list::BlobChunks;
@@ -525,9 +526,7 @@ impl<'a> Comparer<'a> {
                 let file = self.repo.open_worktree_file(path);
                 let file = file.map_err(|e| unopened(path, e))?;
                 let chunks = chunks_of(file, &self.context.job);
-                if self.context.job.is_cancelled() {
-                    return Err(RepoError::Cancelled.into());
-                }
+                self.context.job.check()?;
                 chunks.map_err(|e| unreadable(path, &e))
             }
             _ => {

@@ -63,9 +63,7 @@ pub fn ask<'f>(
             continue;
         }
         let answer = peer.ask(|client| client.unkept(&answers.unkept));
-        if context.job.is_cancelled() {
-            return Err(NetError::Cancelled.into());
-        }
+        context.job.check()?;
         match answer {
             None => {
                 let why = peer.no_answer().map(why_silent).unwrap_or_default();

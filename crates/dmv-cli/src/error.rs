@@ -17,6 +17,7 @@ use bucket::{bucket_hint, sort_bucket};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
+use dmv_core::job::Cancelled;
 use dmv_core::object::ObjectError;
 use dmv_core::object::name::RepoPath;
 use dmv_core::path::{DiskPath, PathError};
@@ -39,6 +40,12 @@ use repo::{CONTINUE, sort, why_unwritable};
 use repo::{hinted, sort_io};
 use std::io;
 use std::path::Path;
+
+impl From<Cancelled> for Failure {
+    fn from(Cancelled: Cancelled) -> Failure {
+        RepoError::Cancelled.into()
+    }
+}
 
 impl From<RepoError> for Failure {
     fn from(e: RepoError) -> Failure {

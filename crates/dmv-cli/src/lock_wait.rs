@@ -35,9 +35,7 @@ pub fn begin_when_free<T>(
         } else {
             PATIENCE
         };
-        if context.job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        context.job.check()?;
         if begin.elapsed() >= patience {
             return Err(BusyError::Freeing(holder).into());
         }

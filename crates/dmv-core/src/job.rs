@@ -17,6 +17,10 @@ pub struct Job {
     pub progress: Progress,
 }
 
+/// A task ends early because it was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled;
+
 /// Counters of finished work, and totals, which are estimates. Counters only grow.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -182,6 +186,14 @@ impl Job {
     /// Returns whether the task was asked to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Fails if the task was asked to stop.
+    pub fn check(&self) -> Result<(), Cancelled> {
+        match self.is_cancelled() {
+            true => Err(Cancelled),
+            false => Ok(()),
+        }
     }
 
     /// Returns the cancel flag itself, for rooms that know nothing of jobs.

@@ -6,6 +6,7 @@ use crate::object::BadObject;
 use crate::source::SourceError;
 use dmv_core::RepoError;
 use dmv_core::glob::GlobFault;
+use dmv_core::job::Cancelled;
 use dmv_core::object::ObjectError;
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
@@ -76,5 +77,11 @@ impl From<ContentError> for GitError {
             ContentError::Read(e) => GitError::Read(e),
             ContentError::Store(e) => e.into(),
         }
+    }
+}
+
+impl From<Cancelled> for GitError {
+    fn from(Cancelled: Cancelled) -> GitError {
+        GitError::Cancelled
     }
 }

@@ -193,9 +193,7 @@ impl Export<'_> {
         }
         for id in order.into_iter().rev() {
             self.commit(id)?;
-            if self.job.is_cancelled() {
-                return Err(GitError::Cancelled);
-            }
+            self.job.check()?;
             if self.pack.is_full() {
                 self.pass_on()?;
             }

@@ -343,9 +343,7 @@ fn take(
         repo.keep_incoming(incoming)?;
         let heads: Vec<GitId> = progress.heads.iter().copied().collect();
         progress.map.save(&heads)?;
-        if job.is_cancelled() {
-            return Err(GitError::Cancelled);
-        }
+        job.check()?;
     }
     report.commits = progress.commits;
     report.returned = progress.returned;
@@ -523,9 +521,7 @@ impl<P: FnMut(Block) -> bool> BlockFiller<P> {
             if is_last || !goes_on {
                 return Ok(goes_on);
             }
-            if job.is_cancelled() {
-                return Err(GitError::Cancelled);
-            }
+            job.check()?;
         }
     }
 

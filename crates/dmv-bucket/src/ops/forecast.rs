@@ -81,9 +81,7 @@ fn content_of(repo: &Repo, history: History, job: &Job) -> Result<Vec<Clue>, Rep
     let mut reach = Reach::filtered(tips, [], Detail::All, filter).skipping_chunks();
     let mut clues = HashMap::new();
     while let Some(found) = reach.next(repo.objects())? {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        job.check()?;
         if let (ObjectType::Chunk, Some(above)) = (found.ty, found.above) {
             let (chunk, len) = (found.id, found.len);
             clues.insert(chunk, Clue { chunk, len, above });

@@ -77,9 +77,7 @@ fn affected(
     while ids.len() < MAX_NAMED
         && let Some(found) = reach.next(repo.objects())?
     {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        job.check()?;
         if missing.has(found.ty, &found.id) {
             ids.insert(found.id);
         }

@@ -297,9 +297,7 @@ impl Check<'_> {
         read: &Range,
         bytes: Result<&'b mut Vec<u8>, FileFailure>,
     ) -> Result<Option<&'b [u8]>, Stop> {
-        if self.job.is_cancelled() {
-            return Err(NetError::Cancelled.into());
-        }
+        self.job.check().map_err(NetError::from)?;
         self.report.reads += 1;
         match bytes {
             Ok(bytes) => {

@@ -12,7 +12,7 @@ use crate::format::{
     join_listed,
 };
 use crate::machines::{Answer, Request};
-use dmv_core::job::Job;
+use dmv_core::job::{Cancelled, Job};
 use dmv_core::repo::{Expiry, Purge};
 use dmv_core::store::{RepositoryId, random_bytes};
 use dmv_net::trouble::{RootLoss, Trouble};
@@ -50,9 +50,9 @@ impl<'f> BucketClient<'f> {
         }
     }
 
-    /// Returns whether the user has cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.job.is_cancelled()
+    /// Fails if the user has cancelled.
+    pub fn check(&self) -> Result<(), Cancelled> {
+        self.job.check()
     }
 
     /// Says which repository is in the bucket, if it is known before the root is read.

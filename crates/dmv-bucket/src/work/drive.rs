@@ -57,9 +57,7 @@ impl Drive<'_> {
     ) -> Result<M::End, PushError> {
         let (mut step, mut attempts) = (first, 0);
         loop {
-            if client.is_cancelled() {
-                return Err(PushError::Cancelled);
-            }
+            client.check()?;
             step = match step {
                 Step::Ask(request) => {
                     if matches!(request, Request::PutRoot { .. }) {
@@ -74,8 +72,10 @@ impl Drive<'_> {
                 }
                 Step::Work(work) => works(client, machine, work)?,
                 Step::Done(end) => return Ok(end),
-                Step::Failed(_) if client.is_cancelled() => return Err(PushError::Cancelled),
-                Step::Failed(fault) => return Err(self.why(fault, client).into()),
+                Step::Failed(fault) => {
+                    client.check()?;
+                    return Err(self.why(fault, client).into());
+                }
             };
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::files::FileFailure;
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Cancelled;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::repo::{Purge, RepoError};
 use dmv_core::store::StoreError;
@@ -39,6 +40,12 @@ pub enum PushError {
     /// The user has cancelled it.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<Cancelled> for PushError {
+    fn from(Cancelled: Cancelled) -> PushError {
+        PushError::Cancelled
+    }
 }
 
 impl From<std::io::Error> for PushError {

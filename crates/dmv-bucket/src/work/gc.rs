@@ -486,9 +486,7 @@ fn needed(
     let mut reach = Reach::filtered(tips, [], Detail::All, filter).skipping_chunks();
     let (mut needed, mut lacking) = (Vec::new(), Vec::new());
     while let Some(found) = reach.next(with.store)? {
-        if with.job.is_cancelled() {
-            return Err(PushError::Cancelled);
-        }
+        with.job.check()?;
         needed.push(start_of(&found.id));
         // Chunks need not be here.
         if !found.here && found.ty != ObjectType::Chunk {

@@ -5,7 +5,8 @@
 //! only what lies between the common beginning and the common end, since two versions of a long
 //! text mostly differ in a few lines. The module knows no files and no commits.
 
-use super::lines::{Cancelled, Edit, Lines, Numbers, edits};
+use super::lines::{Edit, Lines, Numbers, edits};
+use crate::job::Cancelled;
 use std::sync::atomic::AtomicBool;
 
 /// Adjacent lines of the final text, and where they are in a version of it.

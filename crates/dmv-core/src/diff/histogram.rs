@@ -7,7 +7,8 @@
 //! Myers' algorithm follows, with Git's bound on it. Pending parts are on the heap, so nothing
 //! recurses.
 
-use super::lines::{Cancelled, Stop, Work};
+use super::lines::{Stop, Work};
+use crate::job::Cancelled;
 use std::cmp::Reverse;
 use std::ops::Range;
 

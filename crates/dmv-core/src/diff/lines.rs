@@ -7,6 +7,7 @@
 //! is set.
 
 use super::histogram::{self, Run};
+use crate::job::Cancelled;
 use crate::limits::{DIFF_STEPS, DIFF_STEPS_PER_LINE, MAX_DIFF_LINES};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -15,10 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Steps between two looks at the cancel flag.
 const STEPS_UNWATCHED: u64 = 1 << 14;
-
-/// The comparison stopped because the caller asked for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cancelled;
 
 /// Why a comparison ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,8 +24,8 @@ pub(crate) use text::{MergedText, any_marker_line, marked_text, marker_line};
 pub use walk::entry_of;
 pub(crate) use walk::read_conflict;
 
-use crate::diff::lines::Cancelled;
 use crate::hash::ObjectId;
+use crate::job::Cancelled;
 use crate::object::conflict::Conflict;
 use crate::object::name::RepoPath;
 use crate::object::root::Lack;

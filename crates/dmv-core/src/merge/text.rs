@@ -4,7 +4,8 @@
 //! Git: changes that overlap or touch are one region, and a region that both sides changed to the
 //! same lines is not a conflict.
 
-use crate::diff::lines::{Cancelled, Edit, Lines, Numbers, edits};
+use crate::diff::lines::{Edit, Lines, Numbers, edits};
+use crate::job::Cancelled;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 

@@ -2,6 +2,7 @@
 
 use super::random_id::PackId;
 use crate::hash::ObjectId;
+use crate::job::Cancelled;
 use crate::object::{ObjectError, ObjectType};
 use crate::path::PathError;
 use crate::platform::{Cause, OddKind, cause_of};
@@ -130,6 +131,12 @@ pub(super) fn refusal(e: &io::Error) -> Option<io::Error> {
     // The error of a failing disk is damage like any other.
     let is_damage = e.kind() == io::ErrorKind::NotFound || cause_of(e) == Cause::BadMedium;
     (!is_damage).then(|| io::Error::from_raw_os_error(code))
+}
+
+impl From<Cancelled> for StoreError {
+    fn from(Cancelled: Cancelled) -> StoreError {
+        StoreError::Cancelled
+    }
 }
 
 impl From<StoreError> for ObjectError {

@@ -199,7 +199,7 @@ impl Ingest<'_> {
             .expect("tasks are submitted before the end");
         let mut task = Some(task);
         while let Some(next) = task.take() {
-            self.check_cancel()?;
+            self.job.check()?;
             // Take the finished blocks first: they occupy memory.
             if let Ok(hashed) = self.done.try_recv() {
                 task = Some(next);
@@ -229,19 +229,11 @@ impl Ingest<'_> {
     ) -> Result<(), IngestError> {
         self.tasks = None;
         while self.pending > 0 {
-            self.check_cancel()?;
+            self.job.check()?;
             let hashed = self.done.recv().map_err(|_| IngestError::Cancelled)?;
             self.take(hashed?, meta, on_done)?;
         }
         Ok(())
-    }
-
-    fn check_cancel(&self) -> Result<(), IngestError> {
-        if self.job.is_cancelled() {
-            Err(IngestError::Cancelled)
-        } else {
-            Ok(())
-        }
     }
 
     fn take(

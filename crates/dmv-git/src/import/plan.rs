@@ -140,9 +140,7 @@ impl<'s> Look<'s> {
             if self.trees.len() + self.small.len() >= MOST_LISTED {
                 self.read()?;
             }
-            if job.is_cancelled() {
-                return Err(GitError::Cancelled);
-            }
+            job.check()?;
         }
         Ok(list.end()?)
     }

@@ -43,9 +43,7 @@ pub fn dial<'r>(
 fn pause(job: &Job) -> Result<(), NetError> {
     let until = Instant::now() + LOOK * (2 + std::process::id() % 8);
     while Instant::now() < until {
-        if job.is_cancelled() {
-            return Err(NetError::Cancelled);
-        }
+        job.check()?;
         std::thread::sleep(LOOK);
     }
     Ok(())

@@ -54,9 +54,7 @@ pub fn measure(
     let (mut sum, mut lacking) = (PushForecast::default(), Vec::new());
     let refused = store.refused();
     while let Some(found) = reach.next(store)? {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        job.check()?;
         let is_chunk = found.ty == ObjectType::Chunk;
         if is_chunk && refused.contains(&found.id) {
             continue;

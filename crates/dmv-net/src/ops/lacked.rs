@@ -126,9 +126,7 @@ fn absent(repo: &Repo, goal: &PushGoal, job: &Job) -> Result<Vec<Lack>, RepoErro
     let refused = repo.store().refused();
     let (mut lacks, mut seen) = (Vec::new(), HashSet::new());
     while let Some(found) = reach.next(repo.store())? {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        job.check()?;
         let is_here = found.here || refused.contains(&found.id);
         if !is_here && seen.insert(found.id) {
             lacks.push(lack(found.ty, found.id));

@@ -220,9 +220,7 @@ impl<'a> Suppliers<'a> {
             let roots = left.iter().map(|lack| lack.root).collect();
             // If a peer fails, what it has sent before counts, and the next one is asked.
             let _ = peer.ask(|client| client.pick(roots));
-            if self.job.is_cancelled() {
-                return Err(NetError::Cancelled.into());
-            }
+            self.job.check().map_err(NetError::from)?;
             // No other remote could be of help.
             if let Some(own) = peer
                 .no_answer()

@@ -396,9 +396,7 @@ impl<'r> Client<'r> {
             && let Some(found) = reach.next(objects)?
         {
             wanted.remove(&found.id);
-            if self.job.is_cancelled() {
-                return Err(NetError::Cancelled);
-            }
+            self.job.check()?;
         }
         Ok(wanted.into_iter().map(|(id, ty)| (ty, id)).collect())
     }

@@ -315,9 +315,7 @@ impl Link {
 
     fn next(&mut self, job: &Job) -> Result<Frame, NetError> {
         loop {
-            if job.is_cancelled() {
-                return Err(NetError::Cancelled);
-            }
+            job.check()?;
             let from = Instant::now();
             let taken = self.incoming.take(LOOK);
             let frame = match taken {

@@ -33,6 +33,7 @@ use crate::sync::SyncError;
 use crate::trouble::Trouble;
 use crate::wire::{Code, WireError};
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Cancelled;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::platform::OddKind;
 use dmv_core::refs::RefsError;
@@ -191,6 +192,12 @@ fn absent_here(objects: &[(ObjectType, ObjectId)]) -> String {
     first.map_or_else(String::new, |(ty, id)| {
         format!("{} {}", ty.word(), id.short(12))
     })
+}
+
+impl From<Cancelled> for NetError {
+    fn from(Cancelled: Cancelled) -> NetError {
+        NetError::Cancelled
+    }
 }
 
 impl From<WireError> for NetError {

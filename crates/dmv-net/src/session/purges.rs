@@ -222,9 +222,7 @@ impl Client<'_> {
         };
         let mut reach = Reach::filtered(tips.iter().copied(), there, Detail::All, filter);
         while reach.next(objects)?.is_some() {
-            if self.job.is_cancelled() {
-                return Err(NetError::Cancelled);
-            }
+            self.job.check()?;
         }
         let left_out = reach.left_out();
         let needs = |purge: &&KnownPurge| purge.files.iter().any(|id| left_out.contains_key(id));

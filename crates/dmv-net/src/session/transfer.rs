@@ -159,9 +159,7 @@ impl<'r> ReceiveJob<'r> {
                     self.take(frame, link)?;
                 }
             }
-            if self.job.is_cancelled() {
-                return Err(NetError::Cancelled);
-            }
+            self.job.check()?;
         }
     }
 
@@ -367,9 +365,7 @@ fn give(
     frames.give_bases(given(false));
     sender.handle(want, repo.objects())?;
     loop {
-        if job.is_cancelled() {
-            return Err(NetError::Cancelled);
-        }
+        job.check()?;
         match sender.poll(repo.objects())? {
             Some(Output::Send(message)) => {
                 if message == Message::End {
@@ -416,9 +412,7 @@ impl FrameSender<'_> {
     /// Sends objects, and waits for room before the next ones are read from the store. So a sender that
     /// waits for a slow peer holds no frame in memory.
     fn put_next(&mut self, out: OutgoingItem) -> Result<(), NetError> {
-        if self.job.is_cancelled() {
-            return Err(NetError::Cancelled);
-        }
+        self.job.check()?;
         self.put(out)?;
         self.make_room()
     }

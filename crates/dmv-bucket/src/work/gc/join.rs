@@ -390,9 +390,7 @@ impl SourceReader<'_, '_> {
         bytes: &[u8],
         packer: &mut Packer<'_, '_>,
     ) -> Result<(), PushError> {
-        if self.with.job.is_cancelled() {
-            return Err(PushError::Cancelled);
-        }
+        self.with.job.check()?;
         let record = whole_record(bytes).map_err(|why| damaged(row, why))?;
         let found: HashSet<ObjectId> = record.objects().iter().map(|object| object.id).collect();
         if !frame.needed.iter().all(|id| found.contains(id)) {

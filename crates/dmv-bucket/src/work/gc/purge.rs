@@ -62,9 +62,7 @@ pub(super) fn plan(
     let noted = noted.flat_map(|(why, buried)| buried.files.iter().map(move |id| (id, why, true)));
     let wished = wish.iter().map(|(id, why)| (id, why, false));
     for (id, why, is_noted) in noted.chain(wished) {
-        if with.job.is_cancelled() {
-            return Err(PushError::Cancelled);
-        }
+        with.job.check()?;
         if !seen.insert(*id) {
             continue;
         }

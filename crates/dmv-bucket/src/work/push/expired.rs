@@ -58,9 +58,7 @@ pub fn of_tips(
         let mut reach = Reach::of_tree(&commit, besides.clone(), filter);
         let mut lacking = Vec::new();
         while let Some(next) = reach.next(with.store)? {
-            if with.job.is_cancelled() {
-                return Err(PushError::Cancelled);
-            }
+            with.job.check()?;
             // Content may be absent: the walk of the push sees to that.
             let is_directory = matches!(next.ty, ObjectType::Tree | ObjectType::Conflict);
             if !next.here && is_directory && lacking.len() < MAX_LACKING {

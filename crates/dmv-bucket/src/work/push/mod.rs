@@ -406,9 +406,7 @@ impl Walk {
         let (mut seen, mut lacking) = (HashSet::new(), Vec::new());
         let mut parts: [Vec<(ObjectType, ObjectId)>; 3] = Default::default();
         while let Some(found) = reach.next(with.store)? {
-            if with.job.is_cancelled() {
-                return Err(PushError::Cancelled);
-            }
+            with.job.check()?;
             if !found.here {
                 lacking.push((found.ty, found.id));
                 if lacking.len() >= MAX_LACKING {
@@ -447,9 +445,7 @@ impl Walk {
         let mut lacking = Vec::new();
         let progress = &with.job.progress;
         let mut put = |out: OutgoingItem| -> Result<(), PushError> {
-            if with.job.is_cancelled() {
-                return Err(PushError::Cancelled);
-            }
+            with.job.check()?;
             let bytes = match out {
                 OutgoingItem::Checked(record) => {
                     packer.add_record(&record)?;

@@ -133,9 +133,7 @@ fn without_known(
     };
     let mut reach = Reach::filtered(hidden.iter().copied(), [], Detail::Metadata, filter);
     while reach.next(with.store)?.is_some() {
-        if with.job.is_cancelled() {
-            return Err(PushError::Cancelled);
-        }
+        with.job.check()?;
     }
     for buried in told.values_mut() {
         buried.files.retain(|id| !reach.left_out().contains_key(id));

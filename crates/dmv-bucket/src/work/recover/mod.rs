@@ -271,9 +271,7 @@ fn at_once<T: Sync, R: Send>(
     work: impl Fn(&T) -> Result<R, FileFailure> + Sync,
 ) -> Result<Vec<R>, PushError> {
     parallel(AT_ONCE, items, |item| {
-        if job.is_cancelled() {
-            return Err(PushError::Cancelled);
-        }
+        job.check()?;
         Ok(work(item)?)
     })
 }

@@ -30,6 +30,7 @@ pub use upkeep::UpkeepError;
 pub use verbs::VerbError;
 pub use worktree::WorktreeError;
 
+use crate::job::Cancelled;
 use crate::merge::MergeError;
 use crate::object::ObjectError;
 use crate::path::PathError;
@@ -113,6 +114,12 @@ pub enum RepoError {
     /// A message or an author contains text that an object cannot store.
     #[error("{0}")]
     Text(String),
+}
+
+impl From<Cancelled> for RepoError {
+    fn from(Cancelled: Cancelled) -> RepoError {
+        RepoError::Cancelled
+    }
 }
 
 impl From<MergeError> for RepoError {

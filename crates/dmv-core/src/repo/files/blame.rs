@@ -156,7 +156,7 @@ fn check_versions_here(
     let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
     let (mut known, mut lacks) = (HashSet::new(), Vec::new());
     while let Some(visited) = log.advance(Some(&mut moved(repo, job)))? {
-        go_on(job)?;
+        job.check()?;
         // A commit that did not change the file has a version that is known by a child, unless it
         // is the first one.
         if !visited.shown && !known.is_empty() {
@@ -199,14 +199,6 @@ fn moved<'a>(
     job: &'a Job,
 ) -> impl FnMut(&ObjectId, &ObjectId, &RepoPath) -> Result<Option<RepoPath>, RepoError> + 'a {
     move |old, new, path| repo.path_before(old, new, path, job)
-}
-
-fn go_on(job: &Job) -> Result<(), RepoError> {
-    if job.is_cancelled() {
-        Err(RepoError::Cancelled)
-    } else {
-        Ok(())
-    }
 }
 
 /// A file in a commit.
@@ -267,7 +259,7 @@ impl Search<'_> {
         let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
         let mut moved = moved(repo, job);
         while !self.pending.is_empty() {
-            go_on(job)?;
+            job.check()?;
             let moved: &mut FindFormerPath<'_, RepoError> = &mut moved;
             let pending = &self.pending;
             let is_wanted = |id: &ObjectId, path: &RepoPath| {

@@ -216,9 +216,7 @@ fn commit_once(
     report.size.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
     if new.is_some() {
         report.size.stored_bytes = tx.stored_bytes()?;
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        job.check()?;
     }
     tx.publish_changes(Effect::Kept)?;
     // The next scan need not read files whose stat changed but whose content did not. The cache is an

@@ -132,9 +132,7 @@ struct Export<'a> {
 
 impl Export<'_> {
     fn add(&mut self, path: RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
-        if self.job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        self.job.check()?;
         let parent = path.parent().unwrap_or_default();
         if parent != self.last_dir {
             self.need(&parent);

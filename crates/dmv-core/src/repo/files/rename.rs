@@ -88,9 +88,7 @@ impl DiffVisitor for Collect<'_> {
         old: Option<&TreeEntry>,
         new: Option<&TreeEntry>,
     ) -> Result<ControlFlow<()>, RepoError> {
-        if self.job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        self.job.check()?;
         if !self.paths.includes(path.as_bytes()) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -137,7 +135,7 @@ impl Repo {
         let tree = self.read_commit(&base)?.tree;
         let mut gone = Vec::new();
         for change in of(ChangeKind::Deleted).take(most) {
-            go_on(job)?;
+            job.check()?;
             if let Some(entry) = lookup_path(self.objects(), &tree, &change.path)? {
                 let path = change.path.clone();
                 gone.push(Gone { path, entry });
@@ -145,7 +143,7 @@ impl Repo {
         }
         let mut new = Vec::new();
         for change in of(ChangeKind::Added).take(most) {
-            go_on(job)?;
+            job.check()?;
             // A file that cannot be examined is not reported as moved.
             let stat = self.stat_worktree(&change.path).ok();
             if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
@@ -309,7 +307,7 @@ fn know_by_ends(repo: &Repo, gone: &[Gone], new: &mut [New], job: &Job) -> Resul
         if entry.size == 0 || !sizes.contains(&entry.size) || !known.insert(entry.id) {
             continue;
         }
-        go_on(job)?;
+        job.check()?;
         match BlobChunks::new(repo.objects(), blob_of(entry)).next() {
             Some(Ok((_, id, _))) => by_start.entry((entry.size, id)).or_default().push(entry),
             // A list that is absent by choice shows no ends.
@@ -319,7 +317,7 @@ fn know_by_ends(repo: &Repo, gone: &[Gone], new: &mut [New], job: &Job) -> Resul
     }
     let wanted: HashSet<u64> = by_start.keys().map(|(size, _)| *size).collect();
     for file in new.iter_mut().filter(|file| file.entry.is_none()) {
-        go_on(job)?;
+        job.check()?;
         if !wanted.contains(&file.size) {
             continue;
         }
@@ -359,14 +357,6 @@ fn ends_alike(repo: &Repo, file: &File, entry: &TreeEntry) -> Result<bool, RepoE
     let mut end = vec![0; len as usize];
     let read: io::Result<()> = read_exact_at(file, &mut end, offset);
     Ok(read.is_ok() && ObjectType::Chunk.id_of(&end) == id)
-}
-
-fn go_on(job: &Job) -> Result<(), RepoError> {
-    if job.is_cancelled() {
-        Err(RepoError::Cancelled)
-    } else {
-        Ok(())
-    }
 }
 
 /// Reads the files to compare.
@@ -413,7 +403,7 @@ impl Contents for Read<'_> {
     }
 
     fn go_on(&mut self) -> Result<(), RepoError> {
-        go_on(self.job)
+        Ok(self.job.check()?)
     }
 }
 

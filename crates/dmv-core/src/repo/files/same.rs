@@ -143,9 +143,7 @@ fn equals_in_job(
             buf.drain(..at);
             at = 0;
             let want = 4 * MAX_CUT_BYTES - buf.len();
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled.into());
-            }
+            job.check()?;
             let read = file.by_ref().take(want as u64).read_to_end(&mut buf);
             let read = read.map_err(|e| SameError::Path(PathError::new("read", path, e)))?;
             Job::add(&job.progress.bytes, read as u64);

@@ -325,18 +325,11 @@ fn fill(
         brings.check_content_here(repo)?;
     }
     let commit = repo.read_commit(&new.commit)?;
+    let form = form::form_with(&there, &commit, new.notes)?;
     let to = SwitchTo {
-        what,
-        request: new.request,
-        form: form::form_with(&there, &commit, new.notes)?,
         subset: new.subset,
-        force: false,
-        adopts: false,
-        leaves: false,
-        notes: &tree.notes,
-        steps: None,
         brings: brings.as_ref(),
-        settings,
+        ..SwitchTo::new(what, new.request, form, &tree, settings)
     };
     let own = Transaction::begin(&there, new.request);
     checkout::switch_files(own, &tree, &to, job, |_| publish())

@@ -175,9 +175,7 @@ impl Walk<'_> {
     fn tree(&mut self, root: ObjectId) -> Result<(), RepoError> {
         let mut stack = vec![(RepoPath::root(), root)];
         while let Some((path, id)) = stack.pop() {
-            if self.job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            self.job.check()?;
             if !self.dirs.note(&path, id).1 {
                 continue;
             }

@@ -116,9 +116,7 @@ impl Repo {
         let mut unknown = Vec::new();
         let forks = forks(objects, &options.own, &tips, options.max_commits)?;
         for ((place, tip), fork) in named.into_iter().zip(&tips).zip(forks) {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             match fork {
                 Fork::Contained | Fork::Covered => {}
                 Fork::Unknown => unknown.push(place),
@@ -271,9 +269,7 @@ impl Search<'_> {
             if pending.is_empty() {
                 break;
             }
-            if self.job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            self.job.check()?;
             for path in self.brought(&id, &pending)? {
                 let Some(entry) = pending.remove(&path) else {
                     continue;

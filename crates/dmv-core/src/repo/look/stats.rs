@@ -67,9 +67,7 @@ impl Repo {
         let mut stored_bytes = 0;
         let mut count = |(), len: u64| stored_bytes += len;
         let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             sum.files += u64::from(entry.kind != Kind::Directory);
             sum.bytes += entry.size;
             if !entry.kind.is_blob() && entry.kind != Kind::Symlink {

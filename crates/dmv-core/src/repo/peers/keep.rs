@@ -71,9 +71,7 @@ impl<'r> Keeper<'r> {
         let store = self.repo.store();
         let mut stack = vec![(ty, id)];
         while let Some((ty, id)) = stack.pop() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             // A pack that cannot be opened counts as empty.
             if !store.has_undamaged(&id).unwrap_or(false) {
                 return Ok(false);
@@ -119,9 +117,7 @@ impl<'r> Keeper<'r> {
                 };
                 let mut stack = vec![(ObjectType::Tree, commit.tree)];
                 while let Some((ty, id)) = stack.pop() {
-                    if job.is_cancelled() {
-                        return Err(RepoError::Cancelled);
-                    }
+                    job.check()?;
                     if !matches!(ty, ObjectType::Tree | ObjectType::Conflict) {
                         wanted.remove(&id);
                     } else if !wanted.is_empty()

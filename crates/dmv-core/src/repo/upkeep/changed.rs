@@ -102,9 +102,7 @@ fn add_all(
         if portion.is_empty() || builder.is_full() {
             return Ok(true);
         }
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        job.check()?;
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(false);
         }

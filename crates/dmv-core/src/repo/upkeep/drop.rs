@@ -391,9 +391,7 @@ impl FreeingLock<'_> {
         for segment in self.repo.refs().segments_of(pack)? {
             let mut last = None;
             let walked = store.files().each_of_segment(&segment, &mut |id, place| {
-                if job.is_cancelled() {
-                    return Err(StoreError::Cancelled);
-                }
+                job.check()?;
                 let stays = last.is_none() && plan.stays(id, plan.given_up.has(id)?)?;
                 if stays
                     && !plan.given_up.is_placed(id, pack, place)?
@@ -448,9 +446,7 @@ impl FreeingLock<'_> {
         let mut stack = self.roots()?;
         stack.retain(|root| !is_given_up(root));
         while let Some((ty, id)) = stack.pop() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             if ty == ObjectType::Chunk {
                 visit_chunk(&id);
             }

@@ -506,7 +506,7 @@ impl<'a> History<'a> {
     fn stay(&mut self, ty: ObjectType, id: ObjectId) -> Result<(), RepoError> {
         let mut stack = vec![(ty, id)];
         while let Some((ty, id)) = stack.pop() {
-            self.check_cancel()?;
+            self.job.check()?;
             if !matches!(ty, ObjectType::Tree | ObjectType::Conflict) {
                 self.stays.insert(first_bytes(&id));
             } else if self.seen.insert(id)
@@ -519,14 +519,6 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    fn check_cancel(&self) -> Result<(), RepoError> {
-        if self.job.is_cancelled() {
-            Err(RepoError::Cancelled)
-        } else {
-            Ok(())
-        }
-    }
-
     /// Notes the changes of all commits that `commits` lead to. Returns the places of those in `lines`.
     fn walk(
         &mut self,
@@ -537,7 +529,7 @@ impl<'a> History<'a> {
         let mut trees = Vec::new();
         let mut reach = Reach::new(commits, [], Detail::Commits);
         while let Some(found) = reach.next(self.repo.objects())? {
-            self.check_cancel()?;
+            self.job.check()?;
             if found.here {
                 let commit = self.repo.read_commit(&found.id)?;
                 places.insert(found.id, trees.len());
@@ -563,7 +555,7 @@ impl<'a> History<'a> {
         old: Option<ObjectId>,
         new: ObjectId,
     ) -> Result<Step, RepoError> {
-        self.check_cancel()?;
+        self.job.check()?;
         let step = Step {
             time,
             parent,
@@ -704,7 +696,7 @@ impl DiffVisitor for Visitor<'_, '_> {
         old: Option<&TreeEntry>,
         new: Option<&TreeEntry>,
     ) -> Result<ControlFlow<()>, RepoError> {
-        self.history.check_cancel()?;
+        self.history.job.check()?;
         let since = (self.step.time, Reverse(self.history.steps.len()));
         // The commit that brought the old content notes itself.
         let never = (i64::MAX, Reverse(0));

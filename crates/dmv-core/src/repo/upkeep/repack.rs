@@ -348,9 +348,7 @@ impl Run<'_> {
         self.job.reached(Moment::Copied);
         let ids = packs.iter().map(|(row, _)| row.id);
         for _ in 0..TRIES {
-            if self.job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            self.job.check()?;
             // What the newest operation needs of these packs is in the copies, whatever it is.
             let seen = self.repo.refs.seen()?;
             self.job.reached(Moment::Condemning);

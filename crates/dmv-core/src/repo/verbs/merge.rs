@@ -447,9 +447,7 @@ pub fn go_to(
     options: &MergeOptions,
     job: &Job,
 ) -> Result<SwitchResult, RepoError> {
-    if job.is_cancelled() {
-        return Err(RepoError::Cancelled);
-    }
+    job.check()?;
     let Some(tree) = &site.tree else {
         let Head::Branch(name) = &site.head else {
             return Err(WorktreeError::NoWorktree.into());
@@ -463,19 +461,7 @@ pub fn go_to(
         return Ok(SwitchResult::default());
     };
     tx.change(advance(tree, &site.head, site.tip, commit));
-    let to = SwitchTo {
-        what,
-        request: &options.request,
-        form,
-        subset: &tree.subset,
-        force: false,
-        adopts: false,
-        leaves: false,
-        notes: &tree.notes,
-        steps: None,
-        brings: None,
-        settings: &options.settings,
-    };
+    let to = SwitchTo::new(what, &options.request, form, tree, &options.settings);
     checkout::switch_files(tx, tree, &to, job, |tx| {
         tx.publish(Effect::Written).map(drop)
     })

@@ -138,9 +138,7 @@ impl Replay<'_, '_> {
         while let Some((pick, behind)) = rest.split_first()
             && self.made.bytes() < PORTION_BYTES
         {
-            if self.job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            self.job.check()?;
             self.step(*pick)?;
             rest = behind;
         }

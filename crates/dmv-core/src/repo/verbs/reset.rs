@@ -199,17 +199,9 @@ fn match_files(
     choices::note_in(&mut noted, &[]);
     let form = form::form_with(repo, &repo.read_commit(&to)?, &noted)?;
     let what = SwitchTo {
-        what: "this reset",
-        request,
-        form,
-        subset: &tree.subset,
         force: true,
-        adopts: false,
-        leaves: false,
         notes: &noted,
-        steps: None,
-        brings: None,
-        settings,
+        ..SwitchTo::new("this reset", request, form, tree, settings)
     };
     let mut is_same = false;
     let tx = Transaction::begin(repo, request).with(changes);

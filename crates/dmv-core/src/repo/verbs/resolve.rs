@@ -277,19 +277,12 @@ fn keep_choices(
     choices::note_in(&mut noted, &[chosen.new, chosen.others].concat());
     let pending = form.shown.iter().filter(|shown| shown.is_pending);
     let pending = pending.map(PendingConflict::of).collect();
+    // The files of conflicts that no commit has stay as they are.
+    let form = form::form_with(repo, &commit, &noted)?.with_pending(repo, pending)?;
     let switch_to = SwitchTo {
-        what: WHAT,
-        request: &request,
-        // The files of conflicts that no commit has stay as they are.
-        form: form::form_with(repo, &commit, &noted)?.with_pending(repo, pending)?,
-        subset: &tree.subset,
-        force: false,
-        adopts: false,
-        leaves: false,
         notes: &noted,
         steps,
-        brings: None,
-        settings,
+        ..SwitchTo::new(WHAT, &request, form, tree, settings)
     };
     checkout::switch_files(tx, tree, &switch_to, job, |tx| {
         tx.publish_changes(Effect::Written)

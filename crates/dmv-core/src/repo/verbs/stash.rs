@@ -156,19 +156,13 @@ fn put_back(
     first: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
     let tree = as_if_on(repo, from.id, &options.settings)?;
-    let to = SwitchTo {
-        what: "this stash",
-        request: &options.request,
-        form: form.clone(),
-        subset: &tree.subset,
-        force: false,
-        adopts: false,
-        leaves: false,
-        notes: &tree.notes,
-        steps: None,
-        brings: None,
-        settings: &options.settings,
-    };
+    let to = SwitchTo::new(
+        "this stash",
+        &options.request,
+        form.clone(),
+        &tree,
+        &options.settings,
+    );
     // The switch writes the stat cache of its target, which is the worktree's real base.
     checkout::switch_uncommitted(repo, &tree, &to, job, true, first, |_| Ok(()))
 }

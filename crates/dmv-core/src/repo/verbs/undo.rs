@@ -332,19 +332,13 @@ fn undo_files(
             Form::plain(empty)
         }
     };
+    let what = options.named();
     let to = SwitchTo {
-        what: options.named(),
-        request: &options.request,
-        form: target,
         subset: &subset,
-        force: false,
         // A redo of a wider subset takes the user's own files for edits, as the command did.
         adopts: !back,
-        leaves: false,
-        notes: &tree.notes,
-        steps: None,
         brings: Some(&brings),
-        settings: &options.settings,
+        ..SwitchTo::new(what, &options.request, target, &tree, &options.settings)
     };
     let mut operation = None;
     tx.change(changes);

@@ -2,6 +2,7 @@
 
 use crate::fsutil::{FileKind, FileStat};
 use crate::hash::ObjectId;
+use crate::job::Cancelled;
 use crate::object::ObjectError;
 use crate::object::list::Blob;
 use crate::path::PathError;
@@ -102,4 +103,10 @@ pub enum IngestError {
     /// The system starts no thread to read files.
     #[error(transparent)]
     Thread(#[from] NoThread),
+}
+
+impl From<Cancelled> for IngestError {
+    fn from(Cancelled: Cancelled) -> IngestError {
+        IngestError::Cancelled
+    }
 }

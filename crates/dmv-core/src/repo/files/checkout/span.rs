@@ -32,9 +32,7 @@ impl Span<'_> {
     /// Visits the differences.
     pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
         let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
-            if self.job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            self.job.check()?;
             visit(path, old, new)?;
             Ok::<_, RepoError>(ControlFlow::Continue(()))
         };

@@ -2,10 +2,12 @@
 
 use crate::object::name::RepoPath;
 use crate::repo::base::notes::PathNotes;
+
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::emptied::EmptiedPattern;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, Return};
 use crate::repo::files::steps::StoredSteps;
 use crate::subset::Subset;
@@ -36,6 +38,32 @@ pub struct SwitchTo<'a> {
     pub brings: Option<&'a Return>,
     /// How files are read into the store.
     pub settings: &'a WorktreeSettings,
+}
+
+impl<'a> SwitchTo<'a> {
+    /// Returns a switch of `tree` that keeps the worktree's subset and what is noted of its paths, and discards no
+    /// change.
+    pub fn new(
+        what: &'static str,
+        request: &'a OperationRequest,
+        form: Form,
+        tree: &'a OpenWorktree,
+        settings: &'a WorktreeSettings,
+    ) -> Self {
+        Self {
+            what,
+            request,
+            form,
+            subset: &tree.subset,
+            force: false,
+            adopts: false,
+            leaves: false,
+            notes: &tree.notes,
+            steps: None,
+            brings: None,
+            settings,
+        }
+    }
 }
 
 /// What [`switch_files`](super::switch_files) did. The fields are those of

@@ -121,9 +121,7 @@ fn find(
         let most = depth.unwrap_or(MAX_PATH_DEPTH);
         let mut dirs = vec![(place, 0)];
         while let Some((path, depth)) = dirs.pop() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             let dir = root
                 .open_dir(&path)
                 .and_then(|dir| Ok((dir.list(MAX_DIR_ENTRIES)?, dir)));

@@ -28,11 +28,8 @@ pub(super) struct MarkRun<'r> {
 
 /// Returns whether work goes on. Fails if the user has ended it.
 pub(super) fn goes_on(options: &GcOptions, job: &Job) -> Result<bool, RepoError> {
-    if job.is_cancelled() {
-        Err(RepoError::Cancelled)
-    } else {
-        Ok(options.until.is_none_or(|until| Instant::now() < until))
-    }
+    job.check()?;
+    Ok(options.until.is_none_or(|until| Instant::now() < until))
 }
 
 /// Adds operations to the database that only the log has: they count, so what they name is needed.

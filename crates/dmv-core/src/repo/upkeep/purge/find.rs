@@ -90,7 +90,7 @@ impl Search<'_> {
         }
         let (mut seen, mut trees) = (HashSet::new(), HashSet::new());
         while let Some((ty, id)) = stack.pop() {
-            self.check_cancel()?;
+            self.job.check()?;
             let tree = match ty {
                 ObjectType::Commit if seen.insert(id) && self.repo.holds(ty, &id)? => {
                     let commit = self.repo.read_commit(&id)?;
@@ -148,7 +148,7 @@ impl Search<'_> {
     fn in_dir(&mut self, tree: &ObjectId, path: &RepoPath) -> Result<(), RepoError> {
         let mut dirs = vec![(path.clone(), *tree)];
         while let Some((dir, tree)) = dirs.pop() {
-            self.check_cancel()?;
+            self.job.check()?;
             if !self.trees.insert(tree) {
                 continue;
             }
@@ -194,14 +194,6 @@ impl Search<'_> {
         };
         self.out.files.insert(*id, (RepoPath::root(), blob));
         Ok(())
-    }
-
-    fn check_cancel(&self) -> Result<(), RepoError> {
-        if self.job.is_cancelled() {
-            Err(RepoError::Cancelled)
-        } else {
-            Ok(())
-        }
     }
 }
 
@@ -255,9 +247,7 @@ impl Others<'_> {
         if let Some(has) = self.known.get(&tree) {
             return Ok(*has);
         }
-        if self.job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
+        self.job.check()?;
         let mut found = false;
         for entry in TreeIter::new(self.repo.objects(), tree) {
             let entry = match entry {

@@ -96,19 +96,11 @@ impl Search<'_> {
         Ok(tips)
     }
 
-    fn check_cancelled(&self) -> Result<(), StoreError> {
-        if self.job.is_cancelled() {
-            Err(StoreError::Cancelled)
-        } else {
-            Ok(())
-        }
-    }
-
     /// Marks a commit and its ancestors.
     fn mark_history(&self, id: ObjectId, reached: &mut Marks) -> Result<(), StoreError> {
         let mut stack = vec![id];
         while let Some(id) = stack.pop() {
-            self.check_cancelled()?;
+            self.job.check()?;
             // The parents of a damaged commit are unknown.
             if reached.mark(&id)? == Mark::New
                 && let Ok(commit) = load_commit(self.store, &id)
@@ -128,7 +120,7 @@ impl Search<'_> {
         visit: &mut dyn FnMut(&ObjectId, Commit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         reached.each(&mut |id, pack, place, is_marked| {
-            self.check_cancelled()?;
+            self.job.check()?;
             if is_marked || place.ty != ObjectType::Commit || shared.contains(&pack) {
                 return Ok(());
             }
@@ -147,7 +139,7 @@ impl Search<'_> {
         let mut seen = reached.blank();
         let mut stack = vec![(ObjectType::Commit, id)];
         while let Some((ty, id)) = stack.pop() {
-            self.check_cancelled()?;
+            self.job.check()?;
             if ty == ObjectType::Commit && reached.has(&id)? {
                 continue;
             }

@@ -134,9 +134,7 @@ impl Walk {
     /// Continues as far as possible.
     pub fn run(&mut self, repo: &Repo, job: &Job) -> Result<(), RepoError> {
         while let Some(item) = self.stack.pop() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             let (ty, id) = (item.ty, item.id);
             // Chunks are many and have nothing below them: checking twice is cheaper than
             // remembering.

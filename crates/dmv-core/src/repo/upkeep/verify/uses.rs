@@ -84,9 +84,7 @@ impl Search<'_> {
             }
         }
         while let Some(id) = commits.pop() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             if !seen.insert(id) {
                 continue;
             }
@@ -210,9 +208,7 @@ impl Repo {
         }
         let (mut searched, mut uses) = (HashSet::new(), BTreeMap::new());
         while let Some(id) = commits.pop_front() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
+            job.check()?;
             if searched.len() >= MAX_COMMITS || uses.len() >= MAX_USES {
                 break;
             }
