@@ -45,6 +45,11 @@ impl DeletedFiles {
         })
     }
 
+    /// Returns whether none of the files of `before` has come back.
+    pub fn is_as_many(&self, before: &DeletedFiles) -> bool {
+        self.files >= before.files
+    }
+
     /// Says so, with the command that restores them.
     pub fn tell(&self, context: &Context) {
         context.ui.note(format_args!("note: {}", self.words()));

@@ -337,6 +337,9 @@ pub fn done_to(moved: &RefChange) -> (&'static str, &'static str) {
 fn say(moved: &RefChange) -> &'static str {
     match (moved.refused, moved.new) {
         (Some(Refusal::Moved), _) => "somebody else has moved it in the meantime",
+        (Some(Refusal::NotForward), Some(_)) if moved.key.starts_with("tag/") => {
+            "the tag is another one there"
+        }
         (Some(Refusal::NotForward), Some(_)) => {
             "the remote branch has commits that yours does not have"
         }

@@ -112,7 +112,12 @@ fn go_to_branch(source: &GitSource) -> Result<(), SourceError> {
 pub fn write_stream(source: &GitSource, out: Stdio) -> Result<(), SourceError> {
     let mut said = tempfile::tempfile()?;
     let mut git = source.git();
-    git.args(["fast-export", "--all", "--signed-tags=verbatim"]);
+    git.args([
+        "fast-export",
+        "--all",
+        "--signed-tags=verbatim",
+        "--mark-tags",
+    ]);
     git.args(["--reencode=no", "--use-done-feature"]);
     git.stdout(out).stderr(said.try_clone()?);
     let status = git.status().map_err(SourceError::NoGit)?;

@@ -12,6 +12,7 @@ use dmv_core::object::tree::Kind;
 use dmv_core::repo::{AbsentError, LackOf, ListingLine, Repo, RepoError, Selection, blob_of};
 use dmv_core::subset::Subset;
 use dmv_core::threads;
+use dmv_core::worktree::select::is_under;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY};
 use std::io::{self, Write};
@@ -23,9 +24,15 @@ use zip::{CompressionMethod, ZipWriter};
 /// From this size on an entry needs the longer form.
 const LARGE: u64 = u32::MAX as u64 - (64 << 10);
 
-/// Sends the archive. What is absent is said before anything is sent.
+/// Sends the archive, with files that can be read in place of each conflict, as an export writes them. What is absent
+/// is said before anything is sent.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
-    let place = place(ask, 2)?;
+    let mut place = place(ask, 2)?;
+    let is_wanted = |path: &[u8]| is_under(path, place.path.as_bytes());
+    place.commit.tree = ask.repo.readable_tree(&place.commit, is_wanted)?;
+    place.located = ask
+        .repo
+        .locate(ask.revision()?, &place.commit, &place.path)?;
     let Some(tree) = place.located.tree() else {
         return Err(Stop::Bad("this is not a directory"));
     };
@@ -127,8 +134,7 @@ fn add(zip: &mut Zip, repo: &Repo, dir: &RepoPath, listed: &ListingLine) -> io::
         Kind::Directory => {
             zip.add_directory(name, options).map_err(io::Error::other)?;
         }
-        // It is several files, and none of them is the answer.
-        Kind::Conflict => {}
+        Kind::Conflict => return Err(io::Error::other("a conflict has no readable files")),
     }
     Ok(())
 }

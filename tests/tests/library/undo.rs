@@ -6,8 +6,8 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
     BranchError, CheckoutOptions, CheckoutTarget, CommitOptions, FilesError, GcOptions, Head,
-    LookError, RefKind, Repo, RepoError, StashOptions, StatusOptions, UndoError, UndoOptions,
-    UndoWhat, UntrackOptions, Who, WorktreeSettings,
+    LookError, RefKind, Repo, RepoError, ResetFiles, StashOptions, StatusOptions, UndoError,
+    UndoOptions, UndoWhat, UntrackOptions, Who, WorktreeSettings,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
@@ -17,7 +17,7 @@ use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, requ
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -467,6 +467,76 @@ fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
     Ok(())
 }
 
+/// Returns a job that plans one file at a time, and that is cancelled when `moment` comes for the `n`-th time.
+fn stopped_at(moment: Moment, n: u64) -> Job {
+    let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
+    let (flag, begun) = (cancel.clone(), AtomicU64::new(0));
+    let job = Job::with_probe(Probe {
+        portion: 1,
+        at: Box::new(move |now| {
+            if now == moment && begun.fetch_add(1, Ordering::Relaxed) + 1 == n {
+                let cancel = flag.get().expect("the job is made before it begins");
+                cancel.store(true, Ordering::Relaxed);
+            }
+        }),
+    });
+    let set = cancel.set(job.cancel_handle());
+    set.expect("it is set once");
+    job
+}
+
+#[test]
+fn a_forced_command_that_goes_on_after_a_stop_is_undone_as_one() -> Outcome {
+    let reset = |repo: &Repo, to, job: &Job| {
+        let (files, settings) = (ResetFiles::Match, WorktreeSettings::default());
+        let done = repo.reset(to, files, &request("dmv reset --hard"), &settings, job);
+        done.map(|_| ())
+    };
+    let force = |repo: &Repo, _: ObjectId, job: &Job| {
+        let mut options = CheckoutOptions::new(request("dmv checkout --force main"));
+        options.force = true;
+        let main = CheckoutTarget::Branch("main".to_owned());
+        repo.checkout(main, &options, job).map(|_| ())
+    };
+    let verbs: [&dyn Fn(&Repo, ObjectId, &Job) -> Result<(), RepoError>; 2] = [&reset, &force];
+    for (first, again) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
+        let dir = fast_dir()?;
+        let root = dir.path().join("w");
+        let repo = Repo::init(&root, "main", false, request("init"))?;
+        let names = ["a", "b", "c", "d"];
+        for name in names {
+            std::fs::write(root.join(name), "committed")?;
+        }
+        let id = commit(&repo, "first")?.commit.ok_or("a commit")?;
+        for name in names {
+            std::fs::write(root.join(name), "mine")?;
+        }
+        let stopped = verbs[first](&repo, id, &stopped_at(Moment::Replacing, 2));
+        assert!(matches!(stopped, Err(RepoError::Cancelled)), "{stopped:?}");
+        let is_mine =
+            |name: &&str| std::fs::read(root.join(name)).is_ok_and(|text| text == b"mine");
+        let left = names.iter().copied().filter(|name| is_mine(name)).count();
+        assert!(
+            (1..4).contains(&left),
+            "{left} of 4 are not overwritten yet"
+        );
+        verbs[again](&repo, id, &Job::default())?;
+        assert!(!names.iter().copied().any(|name| is_mine(&name)));
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            request: request("dmv undo"),
+        };
+        repo.undo(&options, &Job::default())?;
+        assert!(
+            names.iter().all(|name| is_mine(name)),
+            "{:?}",
+            files_in(&root)?
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
     let dir = fast_dir()?;
@@ -482,20 +552,7 @@ fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
     let options = CheckoutOptions::new(request("checkout"));
     repo.checkout(CheckoutTarget::Commit(ids[0]), &options, &Job::default())?;
     // Somebody presses Stop when the files begin to change.
-    let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
-    let flag = cancel.clone();
-    let job = Job::with_probe(Probe {
-        portion: 1,
-        at: Box::new(move |moment| {
-            if moment == Moment::Portion {
-                let cancel = flag.get().expect("the job is made before it begins");
-                cancel.store(true, Ordering::Relaxed);
-            }
-        }),
-    });
-    cancel
-        .set(job.cancel_handle())
-        .map_err(|_| "it is set once")?;
+    let job = stopped_at(Moment::Portion, 1);
     let undo = |command, job: &Job| {
         let options = UndoOptions {
             what: UndoWhat::Last,

@@ -84,6 +84,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             let options = options(context)?;
             let report = supplied(context, &repo, "checking out", || {
                 repo.bisect_start(bad, &good, &options, &context.job)
+            });
+            let report = report.map_err(|failure| match failure.code {
+                // There are no results to see yet.
+                "good-after-bad" => failure.hint("dmv bisect start BAD GOOD"),
+                _ => failure,
             })?;
             tell(context, &repo, &report)
         }

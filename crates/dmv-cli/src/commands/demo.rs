@@ -237,9 +237,7 @@ impl Tour<'_> {
             .current_dir(&self.dir)
             .status()
             .map_err(|e| Failure::file("run", &self.program, &e))?;
-        if self.context.job.is_cancelled() {
-            return Err(RepoError::Cancelled.into());
-        }
+        self.context.job.check()?;
         if status.code() == Some(expected.into()) {
             return Ok(());
         }

@@ -341,9 +341,7 @@ impl Archive<'_> {
     }
 
     fn add(&mut self, path: &[u8], entry: &TreeEntry) -> Result<(), Failure> {
-        if self.job.is_cancelled() {
-            return Err(RepoError::Cancelled.into());
-        }
+        self.job.check()?;
         let name = Path::new(OsStr::from_bytes(path));
         let mut header = Header::new_gnu();
         self.set_properties(&mut header, entry)?;

@@ -20,7 +20,6 @@ use std::path::PathBuf;
 /// reposurgeon and others. Git reads the stream into a temporary directory first (TMPDIR).
 #[derive(clap::Args)]
 #[command(
-    args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "Example:\n  dmv import git ~/src/film.git film\n  \
                   dmv import dirs ../film-2024 ../film-2025 ../film\n  \
@@ -43,6 +42,18 @@ pub struct Args {
     dry_run: bool,
 }
 
+impl Args {
+    /// Returns whether an option stands before a subcommand that does not have it there. Clap's own setting for
+    /// that also refuses the options of every command.
+    fn has_own_options(&self) -> bool {
+        #[cfg(feature = "git")]
+        let has_stream = self.stream.is_some();
+        #[cfg(not(feature = "git"))]
+        let has_stream = false;
+        has_stream || self.dry_run || self.name.is_some() || !self.series.series.is_empty()
+    }
+}
+
 #[derive(clap::Subcommand)]
 enum From {
     #[cfg(feature = "git")]
@@ -52,6 +63,10 @@ enum From {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    if args.from.is_some() && args.has_own_options() {
+        let text = "options of 'git' and 'dirs' stand behind that word";
+        return Err(Failure::usage(text).hint("dmv import --help"));
+    }
     match &args.from {
         #[cfg(feature = "git")]
         Some(From::Git(args)) => git::run(context, args),

@@ -230,9 +230,7 @@ fn ask_all(
     };
     for remote in list {
         let answer = request_purge(repo, &remote, purges, &request, &call, &context.job);
-        if context.job.is_cancelled() {
-            return Err(dmv_net::session::NetError::Cancelled.into());
-        }
+        context.job.check()?;
         let (outcome, sums, why) = match answer {
             Ok(Some(answer)) => (word(answer.outcome), answer.sums, answer.why),
             Ok(None) => (

@@ -22,7 +22,6 @@ use dmv_core::worktree::select::Paths;
 /// 'dmv undo' takes back each of these commands.
 #[derive(clap::Args)]
 #[command(
-    args_conflicts_with_subcommands = true,
     after_help = "Example:\n  dmv stash\n  dmv stash push -m \"half a grade\" media/scene4\n  dmv stash list\n  dmv stash pop"
 )]
 pub struct Args {
@@ -133,6 +132,9 @@ fn named(text: &str) -> Result<StashName, String> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    if args.command.is_some() && args.message.is_some() {
+        return Err(Failure::usage("-m stands behind 'push'").hint("dmv stash push -m MESSAGE"));
+    }
     let repo = context.repo()?;
     match &args.command {
         None => push(context, &repo, args.message.as_deref(), &[]),

@@ -16,8 +16,8 @@ use crate::print::replaced_branches::{is_replaced, way_past_replaced};
 use crate::print::worktree_state::{Renames, go_back, look, origin};
 use crate::unfinished_clone::go_on;
 use dmv_core::repo::{
-    Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, NewerVersion, PathChange, RepoSlice,
-    StatusReport, UnfinishedSwitches, moved_clause,
+    BisectNext, Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, NewerVersion,
+    PathChange, RepoSlice, StatusReport, UnfinishedSwitches, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -340,7 +340,7 @@ fn print(
     }
     print_unfinished(&mut out, report)?;
     if let Some(bisection) = &found.bisection {
-        print_bisection(&mut out, bisection)?;
+        print_bisection(&mut out, repo, bisection)?;
     }
     print_known(&mut out, &found.damage)?;
     print_limits(&mut out, report, slice)?;
@@ -410,14 +410,26 @@ fn print_upstream(out: &mut impl Write, upstream: &Upstream) -> Result<(), Failu
 }
 
 /// How far a search for a first bad commit has come.
-fn print_bisection(out: &mut impl Write, bisection: &Bisection) -> Result<(), Failure> {
+fn print_bisection(
+    out: &mut impl Write,
+    repo: &Repo,
+    bisection: &Bisection,
+) -> Result<(), Failure> {
     let bad = match &bisection.bad {
         Some(id) => format!("{} is bad", id.short(SHORT_ID)),
         None => "no bad commit yet".to_owned(),
     };
     let good = count(bisection.good.len() as u64, "good commit", "good commits");
-    writeln!(out, "a bisection is under way: {bad}, {good}")?;
-    writeln!(out, "  to go on:  dmv bisect good, or dmv bisect bad")?;
+    match repo.bisect_progress().map(|progress| progress.next) {
+        Ok(BisectNext::Found(id)) => {
+            let id = id.short(SHORT_ID);
+            writeln!(out, "a bisection has found the first bad commit: {id}")?;
+        }
+        _ => {
+            writeln!(out, "a bisection is under way: {bad}, {good}")?;
+            writeln!(out, "  to go on:  dmv bisect good, or dmv bisect bad")?;
+        }
+    }
     writeln!(out, "  to end it: dmv bisect end")?;
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::peers::refuse_address;
 use crate::prelude::*;
 use crate::print::checkout::tell_refused;
 use crate::subset_options::LimitArgs;
+use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{AddOptions, WorktreeInfo, WorktreeState};
 use dmv_core::subset::Subset;
 use std::os::unix::ffi::OsStrExt;
@@ -116,12 +117,32 @@ fn unforced(failure: Failure, dir: &Path) -> Failure {
     }
 }
 
+/// Returns the name of the branch of a new worktree: that of its directory.
+fn branch_for(dir: &Path) -> Result<String, Failure> {
+    let name = dir.file_name().unwrap_or_default();
+    let why = match name.to_str() {
+        None => "it is not UTF-8",
+        Some(name) => match check_ref_name(name) {
+            Ok(()) => return Ok(name.to_owned()),
+            Err(e) => e.why,
+        },
+    };
+    let shown = name.display();
+    let message = format!("a branch cannot have the name of the directory '{shown}': {why}");
+    let dir = Argument::on_disk(dir);
+    let hint = hint!(
+        "dmv worktree add {} BRANCH, or dmv worktree add {} --detach",
+        dir,
+        dir
+    );
+    Err(Failure::new("bad-name", EXIT_OTHER, message).hint(hint))
+}
+
 fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
-    let name = args.dir.file_name().unwrap_or_default().to_string_lossy();
     let wanted = match (&args.revision, args.detach) {
         (Some(revision), _) => revision.clone(),
         (None, true) => "@".to_owned(),
-        (None, false) => name.into_owned(),
+        (None, false) => branch_for(&args.dir)?,
     };
     let branch = repo.named_branch(&wanted)?;
     let (head, commit) = match (branch, &args.revision) {

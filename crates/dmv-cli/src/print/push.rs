@@ -54,6 +54,16 @@ pub fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure>
             let (remote, name) = (Argument::value(remote), Argument::value(name));
             failure.hint(hint!("dmv push {} --force --delete {}", remote, name))
         }
+        (Refusal::NotForward, _) if first.key.starts_with("tag/") => {
+            let (remote, tag) = (Argument::value(remote), Argument::value(name));
+            failure.hint(hint!(
+                "dmv push {} {} --force, to replace it there; or dmv tag -d {}, then dmv fetch {}",
+                remote,
+                tag,
+                tag,
+                remote
+            ))
+        }
         (Refusal::Moved, None) => failure.hint(hint!("dmv fetch {}", Argument::value(remote))),
         _ => failure.hint(if was_replaced(repo, remote, first) {
             way_past_replaced(remote, name)

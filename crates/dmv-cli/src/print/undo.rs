@@ -48,7 +48,11 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
         ));
     }
     if let Some(deleted) = deleted.filter(|_| !context.ui.is_json()) {
-        deleted.tell_after_undo(context);
+        // If some of them are back, a command of dmv had removed them.
+        let still = DeletedFiles::find(context, &repo);
+        if still.is_some_and(|still| still.is_as_many(&deleted)) {
+            deleted.tell_after_undo(context);
+        }
     }
     let again = if is_redo {
         "dmv undo, then dmv redo again"

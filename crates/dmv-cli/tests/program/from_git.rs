@@ -63,6 +63,11 @@ fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());
     };
+    let said = place.fails(10, &["clone", "source"])?;
+    assert!(
+        said.contains("hint: this is a Git repository: dmv import git "),
+        "{said}"
+    );
     let said = place.ok(&["import", "git", "source", "film"])?;
     assert!(said.starts_with("4 commits taken from source"), "{said}");
     assert_eq!(read(&place, "film/d/b.txt")?, "two\n");
@@ -94,6 +99,10 @@ fn a_tag_travels_whole() -> Outcome {
     let tag = |args: &[&str]| git(&place, "source", &[&["tag"], args].concat());
     tag(&["-a", "-m", "of a tag\n\nmore", "v2", "v1"])?;
     tag(&["plain", "side"])?;
+    place.ok(&["import", "--json", "git", "source", "whole"])?;
+    place.ok(&["-C", "whole", "export", "--stream", "../all.stream"])?;
+    let again = place.ok(&["-C", "whole", "import", "--stream", "../all.stream"])?;
+    assert!(again.starts_with("nothing new"), "{again}");
     let blob = git(&place, "source", &["rev-parse", "main:a.txt"])?;
     tag(&["-a", "-m", "of a blob", "content", &blob])?;
     tag(&["-a", "-m", "of a tag of a blob", "deep", "content"])?;

@@ -1,5 +1,6 @@
 //! Content: ranges of files, and archives.
 
+use crate::changes::clash;
 use crate::served::{Client, Film};
 use dmv_random::noise;
 use std::io::{Cursor, Read};
@@ -143,4 +144,19 @@ fn who_stops_reading_an_archive_stops_only_that() {
     }
     assert_eq!(client.get("/zip/@").status, 200);
     assert!(client.page("/").contains("film"));
+}
+
+#[test]
+fn an_archive_has_all_versions_of_a_conflict() {
+    let film = clash();
+    let served = film.serve();
+    let reply = served.enter().get("/zip/@/");
+    let archive = zip::ZipArchive::new(Cursor::new(reply.body)).expect("an archive");
+    let names = archive.file_names().map(|name| name.expect("a name"));
+    let mut names: Vec<String> = names.map(|name| name.into_owned()).collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["s4.base.png", "s4.ours.png", "s4.png", "s4.theirs.png"]
+    );
 }

@@ -351,9 +351,7 @@ fn ask(context: &Context, repo: &Repo, purges: &[KnownPurge]) -> Result<Vec<Peer
     let call = Call::to(context, "asking remotes");
     for remote in remotes(context)? {
         let answer = purges_at(repo, &remote, &call, &context.job);
-        if context.job.is_cancelled() {
-            return Err(dmv_net::session::NetError::Cancelled.into());
-        }
+        context.job.check()?;
         let (outcome, missing, stored, why) = match answer {
             Ok(Some(there)) => {
                 let here: BTreeSet<_> = purges.iter().flat_map(|purge| &purge.files).collect();

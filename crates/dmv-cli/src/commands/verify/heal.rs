@@ -102,9 +102,7 @@ impl<'a> HealSources<'a> {
                 self.context.job.begin_part();
                 asked.bring(self.context, wanted, healing);
                 drop(watch);
-                if self.context.job.is_cancelled() {
-                    return Err(NetError::Cancelled.into());
-                }
+                self.context.job.check()?;
                 came |= healing.came_from(&asked.peer.remote.name, &self.context.job)?;
             }
             any |= came;

@@ -201,17 +201,10 @@ pub fn checkout_locked<'r>(
         ..options.request.clone()
     };
     let to = SwitchTo {
-        what,
-        request: &go_on,
         leaves: leaves(repo, &tree, &commit)?,
-        form,
         subset,
         force: options.force,
-        adopts: false,
-        notes: &tree.notes,
-        steps: None,
-        brings: None,
-        settings: &options.settings,
+        ..SwitchTo::new(what, &go_on, form, &tree, &options.settings)
     };
     let tx = Transaction::begin(repo, &options.request);
     let done = switch_files(tx, &tree, &to, job, |tx| {
@@ -286,18 +279,11 @@ impl Repo {
         };
         let mut tx = Transaction::begin(self, &request);
         tx.set(subset_key(&tree.name), subset_value(&subset))?;
+        let (what, form) = ("this change of the subset", form::form_at(self, &commit)?);
         let to = SwitchTo {
-            what: "this change of the subset",
-            request: &request,
-            form: form::form_at(self, &commit)?,
             subset: &subset,
             adopts: true,
-            force: false,
-            leaves: false,
-            notes: &tree.notes,
-            steps: None,
-            brings: None,
-            settings,
+            ..SwitchTo::new(what, &request, form, &tree, settings)
         };
         let done = switch_files(tx, &tree, &to, job, |tx| {
             tx.publish_changes(Effect::Written)
@@ -433,9 +419,7 @@ pub fn switch_uncommitted(
     then: impl FnOnce(&[Problem]) -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
     let mut switch = checked(repo, tree, to, job)?;
-    if job.is_cancelled() {
-        return Err(RepoError::Cancelled);
-    }
+    job.check()?;
     first()?;
     carry_out(&mut switch, to.force)?;
     switch.sync()?;
@@ -521,9 +505,12 @@ fn keep_overwritten(
     job: &Job,
 ) -> Result<(Option<StoredSteps>, OverwrittenFiles), RepoError> {
     let paths = std::mem::take(&mut switch.decision.overwrites);
-    let earlier = match &switch.known.unfinished {
-        Some(_) if to.force => steps::read_begun(repo, &tree.name)?,
-        _ => None,
+    // A switch to the base itself leaves no note of a switch.
+    let goes_on = to.force
+        && (switch.known.unfinished.is_some() || steps::announced(repo, &tree.name)?.is_some());
+    let earlier = match goes_on {
+        true => steps::read_begun(repo, &tree.name)?,
+        false => None,
     };
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());

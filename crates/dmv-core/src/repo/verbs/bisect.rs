@@ -178,6 +178,7 @@ impl Repo {
             Some(earlier) => earlier.start,
             None => self.head()?,
         };
+        self.head_commit()?.ok_or(LookError::NoCommit)?;
         let named: Vec<ObjectId> = bad.iter().chain(good).copied().collect();
         whole::check_complete(self, &named)?;
         let mut state = Bisection::new(start);

@@ -37,9 +37,9 @@ pub enum ConflictError {
         path: RepoPath,
     },
     /// There is no conflict at or under this path.
-    #[error("there is no conflict at '{path}'")]
+    #[error("{}", no_conflict(path))]
     NoConflict {
-        /// The path.
+        /// The path; the root's where all were meant.
         path: RepoPath,
     },
     /// The version that was to settle a conflict has conflicts of its own. The worktree cannot show
@@ -55,4 +55,11 @@ pub enum ConflictError {
         /// Where the worktree shows the version, if it is one.
         shown_at: Option<RepoPath>,
     },
+}
+
+fn no_conflict(path: &RepoPath) -> String {
+    match path.is_root() {
+        true => "there are no conflicts".to_owned(),
+        false => format!("there is no conflict at '{path}'"),
+    }
 }

@@ -96,7 +96,7 @@ impl Switch<'_> {
         if to.force {
             self.check_dirty(&mut found)?;
         }
-        self.find_answers_unasked(&mut found)?;
+        self.find_answers_unasked(to.force, &mut found)?;
         self.find_kept_below(&mut found.lost)?;
         self.find_kept_in(to.force, &mut found)?;
         let mut decision = found.decision;
@@ -252,8 +252,9 @@ impl Switch<'_> {
                 false
             }
             (false, Some(_), _, _) => false,
-            // The path is missing and should be: nothing is left to do.
-            (true, _, None, None) => false,
+            // The path is missing and should be: nothing is left to do. A smaller subset would forget that it is
+            // deleted.
+            (true, Some(old), None, None) => !force && is_file(old) && self.leaves_subset(path)?,
             // The user deleted the file, and the target changes it. A deleted directory has no work of its own:
             // its files have paths of their own.
             (true, Some(old), Some(new), None) => {
@@ -272,6 +273,15 @@ impl Switch<'_> {
             }
             (_, None, None, _) => false,
         })
+    }
+
+    /// Returns whether the target has a path that only its subset leaves out.
+    fn leaves_subset(&self, path: &[u8]) -> Result<bool, RepoError> {
+        let is_left_out = self.request.brings.is_none()
+            && !self.request.subset.includes(path, false)
+            && self.request.tree.subset.includes(path, false);
+        let (objects, target) = (self.request.repo.objects(), self.request.target);
+        Ok(is_left_out && entry_at(objects, &target, path)?.is_some())
     }
 
     /// Returns whether the user's entry at `path` differs from the target's, and may not be
@@ -376,10 +386,11 @@ impl Switch<'_> {
         Ok(lost)
     }
 
-    /// Finds untracked files at the paths of new conflicts that show no file there. Such a file would
-    /// count as the answer to a question that its author has not seen. So would the absence of all
-    /// versions beside the conflict, if files of the user have their names.
-    fn find_answers_unasked(&self, found: &mut CheckResult) -> Result<(), RepoError> {
+    /// Finds uncommitted work at the paths of new conflicts that the switch would not touch: changes of the version
+    /// that a conflict shows, and untracked files where it shows none. That would count as the answer to a
+    /// question that its author has not seen. So would the absence of all versions beside the conflict, if
+    /// files of the user have their names. With force, the changes are overwritten.
+    fn find_answers_unasked(&self, force: bool, found: &mut CheckResult) -> Result<(), RepoError> {
         let mut answers = Vec::new();
         // An undo brings back a question that was asked before.
         for shown in self
@@ -404,7 +415,8 @@ impl Switch<'_> {
             } else {
                 None
             };
-            if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
+            let is_new = stat.is_some_and(|stat| stat.kind != FileKind::Dir);
+            if is_new || !force && self.is_changed(path)? {
                 answers.push((&shown.at.path, path));
             }
         }
@@ -418,6 +430,27 @@ impl Switch<'_> {
             .lost
             .extend(answers.into_iter().map(|(_, lost)| lost.to_vec()));
         Ok(())
+    }
+
+    /// Returns whether something at a path or below it differs from the base and from the target.
+    fn is_changed(&self, path: &[u8]) -> Result<bool, RepoError> {
+        let below = [path, b"/"].concat();
+        let dirty = self.known.dirty.range(path.to_vec()..);
+        for (dirty, _) in dirty.take_while(|(one, _)| one.starts_with(path)) {
+            if dirty != path && !dirty.starts_with(&below) {
+                continue;
+            }
+            // A switch that was cut off has written what the target has.
+            let stat = self.stat(dirty, &mut BTreeSet::new())?;
+            let is_as_target = match (self.target_entry(dirty)?, stat) {
+                (Some(entry), Some(stat)) => self.holds(dirty, &entry, &stat)?,
+                (target, stat) => target.is_none() && stat.is_none(),
+            };
+            if !is_as_target {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Finds files in a directory that an undo replaces with a file, if they would not be removed

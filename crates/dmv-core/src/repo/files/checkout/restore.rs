@@ -7,7 +7,7 @@ use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
@@ -214,7 +214,7 @@ fn left_overs(
 struct RestoreSelection {
     /// The files, and directories that hold nothing.
     entries: Vec<(RepoPath, TreeEntry)>,
-    /// Files that a choice added to settle a conflict. Their content can be had again.
+    /// Files that settle a conflict and are not in the commit: a choice or the user has added them.
     removed: Vec<RepoPath>,
     /// Files that the commit does not have and that are to go.
     new_files: Vec<Vec<u8>>,
@@ -249,10 +249,9 @@ fn wanted(
                 )?;
             }
             if found.is_none() {
+                // A file there is the answer to the conflict, so the conflict is back when it is gone.
                 let stat = stat_of(&tree.root, path.as_bytes())?;
-                if let Some(stat) = stat
-                    && untouched::side_at(repo, tree, shown, &stat)?.is_some()
-                {
+                if stat.is_some_and(|stat| stat.kind != FileKind::Dir && !is_special(&stat)) {
                     wanted.removed.push(path.clone());
                 }
                 continue;
@@ -326,7 +325,9 @@ fn collect_entry(
 ) -> Result<(), RepoError> {
     match entry.kind {
         _ if !is_wanted(subset, path, entry) => {}
-        Kind::Directory => collect(repo, path, entry.id, subset, out)?,
+        Kind::Directory if entry.id != empty_tree_id() => {
+            collect(repo, path, entry.id, subset, out)?;
+        }
         _ => out.push((path.clone(), entry.clone())),
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form;
-use crate::repo::conflict::form::Form;
+use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::checkout::target::SwitchTo;
@@ -104,9 +104,10 @@ impl Repo {
         };
         refuse_unfinished(self, &tree)?;
         let stored = load_commit(self.objects(), &stash.commit)?;
-        let from = stashed_from(self, &tree, &stored)?;
+        let before = stashed_from(self, &tree, &stored)?;
+        let from = before.tree;
         let StashChanges { inside, outside } = changed_paths(self, &tree, (from, stored.tree))?;
-        refuse_in_conflict(self, &tree, &inside, options, job)?;
+        refuse_in_conflict(self, &tree, (&before, &inside), options, job)?;
         let mut tx = Transaction::within_budget(self, &options.request)?;
         let change = Trees {
             base: Some(from),
@@ -135,16 +136,23 @@ impl Repo {
     }
 }
 
-/// Refuses changes of files that show a conflict: its versions would become versions of another one.
+/// Refuses changes of files that show a conflict: its versions would become versions of another one. A change that
+/// was made `before` in the files of the same conflict fits.
 fn refuse_in_conflict(
     repo: &Repo,
     tree: &OpenWorktree,
-    paths: &BTreeSet<Vec<u8>>,
+    (before, paths): (&Form, &BTreeSet<Vec<u8>>),
     options: &StashOptions,
     job: &Job,
 ) -> Result<(), RepoError> {
+    let shown = tree.form.iter().flat_map(|form| &form.shown);
+    let is_same =
+        |now: &Shown, then: &Shown| now.at.path == then.at.path && now.at.id == then.at.id;
+    let is_other = |now: &&Shown| !before.shown.iter().any(|then| is_same(now, then));
+    let committed = shown.filter(is_other).map(PendingConflict::of);
+    let all: Vec<PendingConflict> = committed.chain(tree.pending.iter().cloned()).collect();
     let met = |one: &&PendingConflict| paths.iter().any(|path| one.touches(path));
-    if !tree.pending.iter().any(|one| met(&one)) {
+    if !all.iter().any(|one| met(&one)) {
         return Ok(());
     }
     let select = Paths::default();
@@ -153,10 +161,7 @@ fn refuse_in_conflict(
         settings: options.settings.clone(),
     };
     let open = repo.status(&look, job)?.conflicts;
-    let mut open = tree
-        .pending
-        .iter()
-        .filter(|one| open.contains(&one.at.path));
+    let mut open = all.iter().filter(|one| open.contains(&one.at.path));
     match open.find(met) {
         Some(one) => {
             let path = one.at.path.clone();
@@ -213,9 +218,8 @@ fn stash_at(repo: &Repo, n: usize) -> Result<StashInfo, RepoError> {
     found.ok_or(RepoError::Verb(VerbError::NoStash { n, count }))
 }
 
-/// Returns the tree that the changes of a stash start from: its parent's, with files in place of
-/// conflicts.
-fn stashed_from(repo: &Repo, tree: &OpenWorktree, stash: &Commit) -> Result<ObjectId, RepoError> {
+/// Returns what the changes of a stash start from: its parent's tree, with files in place of conflicts.
+fn stashed_from(repo: &Repo, tree: &OpenWorktree, stash: &Commit) -> Result<Form, RepoError> {
     let [parent] = stash.parents[..] else {
         let text = "this commit is not a stash: it does not have exactly one parent";
         return Err(RepoError::Text(text.to_owned()));
@@ -223,7 +227,7 @@ fn stashed_from(repo: &Repo, tree: &OpenWorktree, stash: &Commit) -> Result<Obje
     let parent = load_commit(repo.objects(), &parent)?;
     let form = form::form_of(repo, &parent, Vec::new(), None)?;
     form.check_known(|path| tree.subset.includes(path, false))?;
-    Ok(form.tree)
+    Ok(form)
 }
 
 /// The paths that a stash changes.
@@ -341,19 +345,13 @@ fn carry_out(
     let kept = keep(&mut tx, &tree, after, now)?;
     let new = shown_by(&tree, &meeting.form)?;
     let noted = pending::with_new(repo, &tree, new)?;
-    let to = SwitchTo {
-        what: "this stash",
-        request: &options.request,
-        form: meeting.form,
-        subset: &tree.subset,
-        force: false,
-        adopts: false,
-        leaves: false,
-        notes: &tree.notes,
-        steps: None,
-        brings: None,
-        settings: &options.settings,
-    };
+    let to = SwitchTo::new(
+        "this stash",
+        &options.request,
+        meeting.form,
+        &tree,
+        &options.settings,
+    );
     // The files that are overwritten are named before the first one goes. If the command is cut off
     // after that, the stash is still there, and the same command merges it again.
     let name = &tree.name;
