@@ -190,9 +190,10 @@ impl Job {
 
     /// Fails if the task was asked to stop.
     pub fn check(&self) -> Result<(), Cancelled> {
-        match self.is_cancelled() {
-            true => Err(Cancelled),
-            false => Ok(()),
+        if self.is_cancelled() {
+            Err(Cancelled)
+        } else {
+            Ok(())
         }
     }
 

@@ -508,9 +508,10 @@ fn keep_overwritten(
     // A switch to the base itself leaves no note of a switch.
     let goes_on = to.force
         && (switch.known.unfinished.is_some() || steps::announced(repo, &tree.name)?.is_some());
-    let earlier = match goes_on {
-        true => steps::read_begun(repo, &tree.name)?,
-        false => None,
+    let earlier = if goes_on {
+        steps::read_begun(repo, &tree.name)?
+    } else {
+        None
     };
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());

@@ -58,8 +58,9 @@ pub enum ConflictError {
 }
 
 fn no_conflict(path: &RepoPath) -> String {
-    match path.is_root() {
-        true => "there are no conflicts".to_owned(),
-        false => format!("there is no conflict at '{path}'"),
+    if path.is_root() {
+        "there are no conflicts".to_owned()
+    } else {
+        format!("there is no conflict at '{path}'")
     }
 }
