@@ -12,7 +12,6 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::Repo;
 use dmv_net::ops::Peer;
-use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Url, open_at};
 use std::collections::{BTreeMap, BTreeSet};
 

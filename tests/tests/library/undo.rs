@@ -498,7 +498,8 @@ fn a_forced_command_that_goes_on_after_a_stop_is_undone_as_one() -> Outcome {
         let main = CheckoutTarget::Branch("main".to_owned());
         repo.checkout(main, &options, job).map(|_| ())
     };
-    let verbs: [&dyn Fn(&Repo, ObjectId, &Job) -> Result<(), RepoError>; 2] = [&reset, &force];
+    type ForcedVerb<'v> = &'v dyn Fn(&Repo, ObjectId, &Job) -> Result<(), RepoError>;
+    let verbs: [ForcedVerb<'_>; 2] = [&reset, &force];
     for (first, again) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
@@ -528,11 +529,7 @@ fn a_forced_command_that_goes_on_after_a_stop_is_undone_as_one() -> Outcome {
             request: request("dmv undo"),
         };
         repo.undo(&options, &Job::default())?;
-        assert!(
-            names.iter().all(|name| is_mine(name)),
-            "{:?}",
-            files_in(&root)?
-        );
+        assert!(names.iter().all(is_mine), "{:?}", files_in(&root)?);
     }
     Ok(())
 }
