@@ -7,7 +7,8 @@
 //!   [`platform`] hides the operating system, [`threads`] starts threads, and [`path`] names what a
 //!   file operation failed on.
 //! - [`object`] defines the bytes and ids of objects. [`fsutil`], [`locks`] and [`vfs`] reach files.
-//! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths.
+//! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths; [`claims`] says who works on
+//!   which.
 //! - [`history`], [`diff`], [`merge`] and [`reach`] read them through [`object::ObjectRead`].
 //! - [`worktree`] compares them with files.
 //! - [`repo`] joins the rooms: it has one method for each command.
@@ -47,6 +48,7 @@
 //! ```
 
 pub mod chunker;
+pub mod claims;
 pub mod diff;
 pub mod escape;
 pub mod fsutil;

@@ -4,6 +4,7 @@
 //! The secret half lies in one file that only its owner may read. It is never printed. This room
 //! uses `dmv-core` only; `transport::quic` and the program use it. docs/trust.md describes keys.
 
+use dmv_core::claims::ClaimSignature;
 use dmv_core::object::signature::Signature;
 use dmv_core::platform::{OddKind, open_named, sync_dir};
 use dmv_core::repo::PeerKey;
@@ -121,6 +122,11 @@ impl DeviceKey {
             key: *self.0.public().as_bytes(),
             bytes: self.0.sign(statement).to_bytes(),
         }
+    }
+
+    /// Signs the statement of a list of claims. It has a domain of its own: docs/format/claims.md.
+    pub fn sign_claims(&self, statement: &[u8]) -> ClaimSignature {
+        self.0.sign(statement).to_bytes()
     }
 
     /// Returns both halves, for the transport.

@@ -24,7 +24,10 @@ pub const CRATES: [(&str, &[&str]); 69] = [
     ),
     (
         "ed25519_dalek",
-        &["crates/dmv-core/src/object/signature.rs"],
+        &[
+            "crates/dmv-core/src/claims/tests.rs",
+            "crates/dmv-core/src/object/signature.rs",
+        ],
     ),
     ("fastcdc", &["crates/dmv-core/src/chunker.rs"]),
     ("zstd", &["crates/dmv-core/src/store/frame.rs", DECODE]),

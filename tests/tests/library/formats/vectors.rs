@@ -21,12 +21,12 @@ use std::error::Error;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-type Outcome = Result<(), Box<dyn Error>>;
+pub type Outcome = Result<(), Box<dyn Error>>;
 /// A vector's name and encoding.
 type Vector = (&'static str, Vec<u8>);
 
 /// Compares `text` with a vector file, or writes it.
-fn hold_against(file: &str, text: &str) -> Outcome {
+pub fn hold_against(file: &str, text: &str) -> Outcome {
     let vectors = "../docs/format/vectors";
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join(vectors)
@@ -384,13 +384,18 @@ fn signed(signature: Vec<u8>) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(commit.encode()?)
 }
 
-/// The first vector of a commit, with good and bad signatures by the secret key of 32 bytes 0x07.
-fn signatures() -> Result<Vec<Vector>, Box<dyn Error>> {
+/// Returns the key whose secret half is 32 bytes 0x07.
+pub fn key_of_the_pages() -> Result<DeviceKey, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("device-key");
     std::fs::write(&path, format!("dmv-device-key 1\n{}\n", "07".repeat(32)))?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    let key = DeviceKey::load(&path)?.ok_or("no key")?;
+    Ok(DeviceKey::load(&path)?.ok_or("no key")?)
+}
+
+/// The first vector of a commit, with good and bad signatures by that key.
+fn signatures() -> Result<Vec<Vector>, Box<dyn Error>> {
+    let key = key_of_the_pages()?;
     let first = Commit::decode(&commits()?[0].1)?;
     let merge = Commit::decode(&commits()?[1].1)?;
     let good = key.sign_commit(&first.statement()?).encode();

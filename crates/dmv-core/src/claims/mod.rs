@@ -1,0 +1,112 @@
+//! Claims: who works on which path. docs/format/claims.md specifies them.
+//!
+//! Each place where a device works has one signed [`ClaimList`], which only this device writes and which
+//! replaces its former one as a whole. A [`ClaimBook`] has the newest list of each writer, so that two books
+//! always merge. [`settle`] says which claims hold. Nothing here knows a repository, a clock or a key.
+
+mod book;
+mod codec;
+mod held;
+mod path_index;
+#[cfg(test)]
+mod tests;
+
+pub use book::{BookError, ClaimBook};
+pub use codec::{ClaimSignature, DOMAIN, SignedList};
+pub use held::{ClaimRef, HeldClaims, settle};
+pub use path_index::PathIndex;
+
+use crate::hash::ObjectId;
+use crate::limits::MAX_SUBSET_BYTES;
+use crate::object::name::RepoPath;
+
+/// Bytes of the key of a device.
+pub const DEVICE_BYTES: usize = 32;
+/// Bytes of the id of a repository.
+pub const PLACE_BYTES: usize = 16;
+/// Bytes of the reason of a claim.
+pub const MAX_REASON_BYTES: usize = 200;
+/// Bytes of the name of who claims.
+pub const MAX_BY_BYTES: usize = 255;
+/// Claims of a repository, in all lists together.
+pub const MAX_CLAIMS: usize = 4096;
+/// Lists of a repository, with empty ones.
+pub const MAX_LISTS: usize = 1024;
+/// Bytes of one encoded list: the most that one value of the view holds.
+pub const MAX_LIST_BYTES: usize = MAX_SUBSET_BYTES;
+/// Bytes of all lists of a repository together.
+pub const MAX_BOOK_BYTES: usize = 768 << 10;
+/// Greatest logical time.
+pub const MAX_TIME: u64 = 1 << 62;
+
+/// Who writes a list: a device, in one of its repositories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Writer {
+    /// The public key of the device.
+    pub device: [u8; DEVICE_BYTES],
+    /// The id of the repository.
+    pub place: [u8; PLACE_BYTES],
+}
+
+/// A claim: somebody works on a path and on everything below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The file or directory. Never the root.
+    pub path: RepoPath,
+    /// The branch that the work is for; empty for none.
+    pub branch: String,
+    /// The commit that the work began at, if there was one.
+    pub base: Option<ObjectId>,
+    /// What that commit has at the path: the content of a file, or the tree of a directory.
+    pub version: Option<ObjectId>,
+    /// Whether it takes over what others held when it was made.
+    pub takes: bool,
+    /// The logical time: greater than all that its writer had seen. At least 1.
+    pub time: u64,
+    /// When it was made, in seconds since 1970, by the writer's clock. Only for people.
+    pub since: i64,
+    /// Why, in one line. May be empty.
+    pub reason: String,
+}
+
+/// All claims of one writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimList {
+    /// Whose they are.
+    pub writer: Writer,
+    /// How many lists this writer has made, with this one. A greater one replaces all before it.
+    pub number: u64,
+    /// The name of the user. Only for people.
+    pub by: String,
+    /// The claims, in strictly rising byte order of their paths.
+    pub claims: Vec<Claim>,
+}
+
+impl ClaimList {
+    /// Returns the list before the first one of a writer.
+    pub fn before_the_first(writer: Writer) -> ClaimList {
+        ClaimList {
+            writer,
+            number: 0,
+            by: String::new(),
+            claims: Vec::new(),
+        }
+    }
+
+    /// Returns the claim on exactly this path.
+    pub fn at(&self, path: &RepoPath) -> Option<&Claim> {
+        self.claims.iter().find(|claim| claim.path == *path)
+    }
+
+    /// Adds a claim, in place of one on the same path.
+    pub fn put(&mut self, claim: Claim) {
+        let key = claim.path.as_bytes();
+        match self
+            .claims
+            .binary_search_by(|known| known.path.as_bytes().cmp(key))
+        {
+            Ok(at) => self.claims[at] = claim,
+            Err(at) => self.claims.insert(at, claim),
+        }
+    }
+}
