@@ -153,6 +153,8 @@ pub static KEYS: &[Key] = keys! {
         "dollars for 1 GB that comes from a bucket";
     BUDGET => Size, Repository, None,
         "the most that the repository's own files may take on this disk, such as 500GB";
+    CLAIMS_ENFORCE => Bool, Repository, None,
+        "whether pushes to this repository may not change what another device has claimed";
     "ssh.command" => Program, User, Some("ssh"),
         "the program for ssh connections, with its arguments";
     "ssh.remote" => Program, User, Some("dmv"),
@@ -163,6 +165,8 @@ pub static KEYS: &[Key] = keys! {
 
 /// The setting that the repository itself keeps, since pushes from elsewhere obey it as well.
 pub const BUDGET: &str = "repository.budget";
+/// The same for pushes that keep to claims.
+pub const CLAIMS_ENFORCE: &str = "claims.enforce";
 /// What stands between the paths of a list, where it is one text.
 const PATHS_APART: &str = ":";
 /// What stands between patterns.

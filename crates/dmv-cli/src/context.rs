@@ -234,6 +234,10 @@ impl Context {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
             repo.store().share_blocks(config.sharing()?);
             signing::follow_settings(&repo, config)?;
+            #[cfg(feature = "quic")]
+            if let Ok(who) = self.who() {
+                repo.claim_as(Box::new(signing::DeviceClaimant::new(who.name)));
+            }
         }
         if repo.caught_up() > 0 {
             let what = count(repo.caught_up() as u64, "operation", "operations");

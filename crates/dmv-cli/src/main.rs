@@ -8,6 +8,7 @@ mod author_notice;
 mod bucket;
 mod budget;
 mod candidates;
+mod claim_news;
 mod command_line;
 mod commands;
 mod compare;

@@ -1,6 +1,7 @@
 //! What the commands that talk to other repositories share: their remotes, how they are reached, and
 //! what is said about them.
 
+use crate::claim_news::tell_displaced;
 use crate::context::Context;
 use crate::devices::expand;
 use crate::error::{free_there, net_failure, verify_there};
@@ -17,7 +18,7 @@ use dmv_core::hint;
 use dmv_core::repo::{CONFIG_FILE, DMV_DIR};
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
-use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
+use dmv_net::ops::{Caller, ClaimsNews, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
 use dmv_net::session::NetError;
 #[cfg(feature = "store")]
 use dmv_net::transport::BucketAddress;
@@ -94,6 +95,16 @@ impl Caller for Call<'_> {
     #[cfg(feature = "store")]
     fn buckets(&self) -> Option<Box<dyn Buckets + '_>> {
         Some(Box::new(CallerBuckets(self)))
+    }
+
+    fn heard_of_claims(&self, news: ClaimsNews<'_>) {
+        match news {
+            ClaimsNews::Displaced(claims) => tell_displaced(self.context, claims),
+            ClaimsNews::Unknown => self
+                .context
+                .ui
+                .note("note: the dmv there does not know claims, so yours stay here"),
+        }
     }
 
     fn began(&self, step: Step<'_>) {

@@ -22,6 +22,7 @@ fn word(refusal: Refusal) -> &'static str {
         Refusal::NotForward => "not-forward",
         Refusal::BadName => "refused",
         Refusal::InUse => "in-use",
+        Refusal::Held => "held",
     }
 }
 
@@ -347,6 +348,7 @@ fn say(moved: &RefChange) -> &'static str {
         (Some(Refusal::InUse), _) => {
             "the remote repository is on this branch, and clones start with it"
         }
+        (Some(Refusal::Held), _) => "another device holds a path that it changes",
         (Some(Refusal::BadName) | None, _) => "the remote does not allow it",
     }
 }

@@ -461,7 +461,7 @@ fn follow(repo: &Repo) {
             force: true,
         };
         let done = repo
-            .accept_push(&[update], &request("follow"))
+            .accept_push(&[update], None, &request("follow"))
             .expect("moved");
         assert_eq!(done[0].refused, None);
     }

@@ -51,6 +51,8 @@ pub const MAX_KEEPS: usize = 1 << 20;
 pub const MAX_EXPIRED: usize = dmv_core::limits::MAX_SLICE_DROPPED;
 /// The maximum number of files that a side has purged.
 pub const MAX_PURGED: usize = dmv_core::limits::MAX_SLICE_PURGED;
+/// The maximum number of lists of claims that a side tells.
+pub const MAX_CLAIM_LISTS: usize = dmv_core::claims::MAX_LISTS;
 /// The maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
 /// metadata.
 pub const LITTLE_BYTES: u64 = 128 << 10;
@@ -350,6 +352,9 @@ pub enum Outcome {
     /// The ref cannot be deleted: a worktree is on it, or clones of a bare repository start with
     /// it.
     InUse,
+    /// The commits change a path that another device holds. Sent only to a client with the extension
+    /// [`CLAIMS`].
+    Held,
 }
 
 /// Why a side ends the connection.
@@ -441,6 +446,25 @@ pub enum Message {
     PurgeDone(PurgeOutcome, PurgeSums, String),
     /// The receiver requests objects, and takes no frames with bases in the answer.
     NeedPlain(#[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireObject>),
+    /// Signed lists of claims that the client knows. The flag says whether these are the last.
+    TellClaims(
+        #[serde(deserialize_with = "at_most::<_, _, MAX_CLAIM_LISTS>")] Vec<Vec<u8>>,
+        bool,
+    ),
+    /// Those that the server knows and that the client has not told. The last message has the end.
+    Claims(
+        #[serde(deserialize_with = "at_most::<_, _, MAX_CLAIM_LISTS>")] Vec<Vec<u8>>,
+        Option<ClaimsEnd>,
+    ),
+}
+
+/// What holds at a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimsEnd {
+    /// The claims that hold there, encoded.
+    pub held: Vec<u8>,
+    /// Whether it refuses pushes that change what others hold.
+    pub enforced: bool,
 }
 
 /// Files that one user has purged at one time, for one reason.
@@ -562,6 +586,9 @@ impl Message {
                 text(&purged.by) && text(&purged.reason) && purged.files.len() <= MAX_IDS
             }
             Message::PurgeDone(_, _, why) => text(why),
+            Message::TellClaims(lists, _) | Message::Claims(lists, _) => {
+                lists.len() <= MAX_CLAIM_LISTS
+            }
             Message::End
             | Message::AskPurged
             | Message::NeedEnd

@@ -460,7 +460,7 @@ fn a_repository_takes_no_more_refs_than_can_be_fetched() -> Done {
     // One branch exists, and there is room for one more.
     place
         .repo
-        .accept_push(&updates(0, MAX_REFS - 2), &request("push"))?;
+        .accept_push(&updates(0, MAX_REFS - 2), None, &request("push"))?;
     let mut session = connect(&place.repo, &place, &job)?;
     let moved = session.push(&updates(MAX_REFS, 2))?;
     assert_eq!(

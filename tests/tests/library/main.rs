@@ -8,6 +8,7 @@ mod arrivals;
 mod bisect;
 mod blame;
 mod bucket;
+mod claims;
 mod copies;
 mod crash;
 mod damage;

@@ -3,6 +3,7 @@
 //! The decoders compare every length and count with its limit before they allocate memory for it,
 //! and accept only what the encoders make.
 
+mod claims;
 mod listed;
 mod page;
 mod places;
@@ -10,6 +11,7 @@ mod root;
 mod rows;
 mod view;
 
+pub use claims::{CLAIMS, ClaimsFile, MAX_CLAIMS_BYTES};
 pub use listed::{
     Expirations, ListedContent, MAX_LISTED_PAGES, PurgedContent, Purges, Reason, ReasonList,
     join_listed,
@@ -25,7 +27,7 @@ use dmv_core::object::codec::{DecodeError, Decoder};
 use dmv_core::store::RepositoryId;
 use std::fmt;
 
-/// The name of the mutable file of a bucket, below the bucket's prefix.
+/// The name of the file of a bucket that says what the repository consists of, below the bucket's prefix.
 pub const ROOT: &str = "root";
 /// The maximum number of bytes of a root.
 pub const MAX_ROOT_BYTES: usize = 1 << 20;

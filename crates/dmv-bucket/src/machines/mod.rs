@@ -10,6 +10,7 @@
 //! The simulation in `tests` runs several machines against a store that loses, delays and repeats
 //! requests and answers. It also runs them with each rule switched off, and must then find a hole.
 
+mod claims;
 mod collect;
 mod commit;
 mod draft;
@@ -20,6 +21,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use claims::{ClaimsAnswer, ClaimsEnd, ClaimsMachine, ClaimsRequest, ClaimsStep};
 pub use collect::{Collect, CollectEnd, Mark, MarkResult};
 pub use commit::{Attempt, Fault};
 pub use draft::{Limits, Stamp, intended};

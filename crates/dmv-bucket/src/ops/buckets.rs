@@ -1,13 +1,14 @@
 //! The buckets of a program, as the commands of `dmv-net` see them.
 
 use super::caller::{BucketCaller, source_of};
+use super::claims::with_claims;
 use super::gc::purge_at;
 use super::push::OpenBucket;
 use crate::peer::serve_bucket;
 use dmv_core::job::Job;
 use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 use dmv_core::threads;
-use dmv_net::ops::{Buckets, PushTarget, Remote, SessionError};
+use dmv_net::ops::{Buckets, ClaimTarget, PushTarget, Remote, SessionError};
 use dmv_net::session::{Link, NetError, PurgeAnswer};
 use dmv_net::transport::{BucketAddress, Purpose};
 use std::path::Path;
@@ -41,6 +42,15 @@ impl Buckets for CallerBuckets<'_> {
     ) -> Result<Box<dyn PushTarget + 'b>, Box<SessionError>> {
         let open = OpenBucket::open(repo, address, dry_run, self.0, job)?;
         Ok(Box::new(open))
+    }
+
+    fn with_claims(
+        &self,
+        address: &BucketAddress,
+        job: &Job,
+        work: &mut dyn FnMut(&mut dyn ClaimTarget) -> Result<(), NetError>,
+    ) -> Result<(), NetError> {
+        with_claims(address, self.0, job, work)
     }
 
     fn purge(

@@ -30,7 +30,11 @@ pub fn foreseen_clone(
     let url = &options.source;
     if options.subset.is_everything() && options.history == History::New {
         let work = |address: &BucketAddress, settings: Settings| {
-            foresee_clone(source_of(address, &settings)?, options.metadata_only)
+            let source = source_of(address, &settings)?;
+            let mut forecast = foresee_clone(source, options.metadata_only)?;
+            // The claims.
+            forecast.reads += 1;
+            Ok(forecast)
         };
         return Ok(at_bucket(url, Purpose::Read, "dmv du", caller, work)?);
     }

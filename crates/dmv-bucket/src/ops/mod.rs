@@ -6,6 +6,7 @@
 
 mod buckets;
 mod caller;
+mod claims;
 mod error;
 mod expire;
 mod forecast;

@@ -89,7 +89,7 @@ impl<'f> BucketClient<'f> {
     pub fn answer(&mut self, request: &Request) -> Answer {
         match request {
             Request::GetRoot { unless, lost } => {
-                if *lost > 0 && !wait(self.job, race_wait(*lost)) {
+                if *lost > 0 && !pause_after_lost_races(self.job, *lost) {
                     return Answer::Unclear;
                 }
                 match self.repeat(|files| files.read_whole(ROOT, unless.as_ref())) {
@@ -340,6 +340,11 @@ pub fn stays(trouble: &Trouble) -> bool {
 
 fn unreadable(what: &str, why: &str) -> Trouble {
     Trouble::Damaged(format!("{what} cannot be read: {why}"))
+}
+
+/// Waits a random time after `lost` lost races. Returns `false` if the job is cancelled.
+pub fn pause_after_lost_races(job: &Job, lost: u32) -> bool {
+    wait(job, race_wait(lost))
 }
 
 /// A random time, longer after each lost race: otherwise those who lose together meet again.

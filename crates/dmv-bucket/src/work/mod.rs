@@ -4,6 +4,7 @@
 //! - `amend`: small changes of a root.
 //! - [`client`]: carries out the requests of the machines; [`drive`]: carries a machine to its end.
 //! - [`attempt_note`]: what a device notes of an operation that may have been published.
+//! - [`claims`]: telling claims.
 //! - [`push`]: a push: what to upload, in packs, in parts, with a note for the next try.
 //! - [`gc`]: gc: what nothing needs any more.
 //! - [`log`]: the operations at a bucket; [`undo`]: taking one back.
@@ -20,6 +21,7 @@ pub mod access;
 mod amend;
 pub mod attempt_note;
 pub mod cache;
+pub mod claims;
 pub mod client;
 pub mod drive;
 pub mod error;

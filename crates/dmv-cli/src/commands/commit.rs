@@ -11,7 +11,7 @@ use crate::on_demand::bring_rules;
 use crate::prelude::*;
 use crate::print::checkout::hint_restore;
 use crate::print::merge::{merge_value, tell_merge};
-use crate::print::{newer, signatures};
+use crate::print::{claims, newer, signatures};
 use crate::room::DISK_FULL;
 use crate::{author_notice, editor, signing};
 use dmv_core::job::Job;
@@ -138,11 +138,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             signatures::tell_lost(context, &[amended]);
         }
         author_notice::tell_unset(context, &repo)?;
-        newer::warn(
-            context,
-            &repo,
-            &newer::of_commit(context, &repo, id).versions,
-        )?;
+        let changed = newer::changed_by(&repo, id);
+        let newer = newer::of_commit(context, &repo, id, &changed);
+        newer::warn(context, &repo, &newer.versions)?;
+        claims::warn(context, &claims::of_others(&repo, changed.iter())?);
     }
     hint_repack(context, &repo);
     if let Some(merged) = merged? {

@@ -1,12 +1,18 @@
 //! `dmv config`
 
 use crate::config::{
-    BUDGET, KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, no_home,
-    of_remote, size, user_file, variable,
+    BUDGET, CLAIMS_ENFORCE, KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of,
+    no_home, of_remote, size, user_file, variable,
 };
+#[cfg(feature = "store")]
+use crate::on_demand::remote_failure;
 use crate::ownership::find_own;
+#[cfg(feature = "store")]
+use crate::peers::{Call, remote};
 use crate::prelude::*;
 use dmv_core::repo::CONFIG_FILE;
+#[cfg(feature = "store")]
+use dmv_net::ops;
 use std::path::PathBuf;
 use toml_edit::{DocumentMut, Item, Table, value};
 
@@ -46,6 +52,10 @@ enum Command {
         value: String,
         #[command(flatten)]
         file: WhichFile,
+        /// Change claims.enforce at the bucket of this remote
+        #[cfg(feature = "store")]
+        #[arg(long, value_name = "REMOTE", conflicts_with = "user", add = candidates::remote())]
+        at: Option<String>,
     },
     /// Remove a setting from the repository's file, or with --user from your user file
     #[command(after_help = "Example:\n  dmv config unset --user color.ui")]
@@ -73,11 +83,24 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::Get { key } => get(context, &find(key)?),
         Command::List => list(context),
-        Command::Set { key, value, file } => {
+        Command::Set {
+            key,
+            value,
+            file,
+            #[cfg(feature = "store")]
+            at,
+        } => {
             let key = &find(key)?;
             check(key, value, "")?;
+            #[cfg(feature = "store")]
+            if let Some(remote) = at {
+                return enforce_at(context, key, value == "true", remote);
+            }
             if key.name == BUDGET {
                 return set_budget(context, file, size(value));
+            }
+            if key.name == CLAIMS_ENFORCE {
+                return enforce_claims(context, file, value == "true");
             }
             if key.kind == Kind::Alias {
                 check_alias(key, &context.program())?;
@@ -111,6 +134,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             if key.name == BUDGET {
                 return set_budget(context, file, None);
             }
+            if key.name == CLAIMS_ENFORCE {
+                return enforce_claims(context, file, false);
+            }
             let for_all = for_user(key, None);
             edit(&file.path(for_all)?, file.whose(), |document| {
                 take(document, key)
@@ -138,23 +164,57 @@ fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
 
 /// Returns the value of a setting and where it comes from.
 fn value_of(context: &Context, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
-    if key.name != BUDGET {
+    if ![BUDGET, CLAIMS_ENFORCE].contains(&&*key.name) {
         return context.config()?.get(key);
     }
-    // Outside of a repository, nothing has a budget.
+    // Outside of a repository, none of them is set.
     let Ok(repo) = context.repo_as_it_is() else {
         return Ok(None);
     };
-    let budget = repo.budget()?;
-    Ok(budget.map(|bytes| (bytes.to_string(), Origin::Repository)))
+    let value = if key.name == BUDGET {
+        repo.budget()?.map(|bytes| bytes.to_string())
+    } else {
+        repo.claims_here()?.enforced.then(|| "true".to_owned())
+    };
+    Ok(value.map(|value| (value, Origin::Repository)))
+}
+
+/// Sets whether pushes to this repository keep to claims. It is an operation, which can be undone.
+fn enforce_claims(context: &Context, file: &WhichFile, enforced: bool) -> Result<u8, Failure> {
+    refuse_for_all(file, CLAIMS_ENFORCE)?;
+    let request = context.request()?;
+    context.repo()?.enforce_claims(enforced, &request)?;
+    Ok(EXIT_OK)
+}
+
+/// Sets whether pushes to a bucket keep to claims.
+#[cfg(feature = "store")]
+fn enforce_at(context: &Context, key: &Key, enforced: bool, name: &str) -> Result<u8, Failure> {
+    let remote = remote(context, Some(name))?;
+    if key.name != CLAIMS_ENFORCE || !remote.url.is_bucket() {
+        let message = format!("--at is for {CLAIMS_ENFORCE} at buckets");
+        return Err(Failure::usage(message).hint("dmv config set, in the repository itself"));
+    }
+    let (repo, request) = (context.repo()?, context.request()?);
+    let call = Call::new(context);
+    let done = ops::enforce_claims(&repo, &remote, enforced, &request, &call, &context.job);
+    drop(call);
+    done.map_err(|e| remote_failure(context, &remote, e.into()))?;
+    Ok(EXIT_OK)
+}
+
+/// Refuses to set for all repositories what each of them keeps itself.
+fn refuse_for_all(file: &WhichFile, name: &str) -> Result<(), Failure> {
+    if !file.user {
+        return Ok(());
+    }
+    let message = format!("{name} is a setting of one repository, not of all");
+    Err(Failure::usage(message).hint("the same command without --user"))
 }
 
 /// Sets or removes the limit on the size of this repository. It is an operation, which can be undone.
 fn set_budget(context: &Context, file: &WhichFile, bytes: Option<u64>) -> Result<u8, Failure> {
-    if file.user {
-        let message = format!("{BUDGET} is a setting of one repository, not of all");
-        return Err(Failure::usage(message).hint("the same command without --user"));
-    }
+    refuse_for_all(file, BUDGET)?;
     context.repo()?.set_budget(bytes, context.request()?)?;
     Ok(EXIT_OK)
 }

@@ -4,10 +4,11 @@ use crate::format::json;
 use crate::partial_repository::{expiry_words, held_paths, lacks, purge_words};
 use crate::path_arguments::{PlaceIn, place_or_path};
 use crate::prelude::*;
+use crate::print::claims;
 use crate::print::newer::{self, NewerLine};
 use crate::subset_options::LimitArgs;
 use dmv_core::object::tree::{Kind, TreeEntry, XATTR_PREFIX};
-use dmv_core::repo::{LackOf, ListingLine, Location, NewerVersion, RepoSlice};
+use dmv_core::repo::{ClaimTable, LackOf, ListingLine, Location, NewerVersion, RepoSlice};
 use dmv_core::subset::Union;
 use dmv_core::worktree::scan::Select;
 use dmv_core::worktree::select::{ChildrenOf, Paths};
@@ -19,7 +20,8 @@ use std::sync::Arc;
 /// List the files of a commit
 ///
 /// Prints paths from the root of the repository. With -l, it marks files whose content is absent here, and
-/// those of your own commit that have a newer version on another branch ('dmv newer').
+/// those of your own commit that have a newer version on another branch ('dmv newer'), and those that others
+/// have claimed ('dmv claims').
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv ls -l media\n  dmv ls -l @~1:media\n  \
                   dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'")]
@@ -46,6 +48,8 @@ struct Listing<'a> {
     slice: RepoSlice,
     /// Newer versions of listed files.
     newer: HashMap<RepoPath, NewerLine<'a>>,
+    /// Who has claimed what, if that is shown.
+    claims: ClaimTable,
     /// How many entries have expired.
     expired: Cell<u64>,
     /// How many entries were purged.
@@ -61,8 +65,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     for line in newer::lines(&repo, &versions)? {
         lines.entry(line.version.path.clone()).or_insert(line);
     }
+    let claims = if args.long || context.ui.is_json() {
+        repo.claims()?
+    } else {
+        ClaimTable::default()
+    };
     let listing = Listing {
         newer: lines,
+        claims,
         context,
         partial: (repo.is_partial() && (args.long || context.ui.is_json())).then_some(&repo),
         long: args.long,
@@ -179,6 +189,7 @@ impl Listing<'_> {
                 expired?: expiry,
                 purged?: purge,
                 newer?: self.newer.get(path).map(ToJson::to_json),
+                claimed?: self.claims.of_another(path).map(claims::value),
             });
         }
         let name = match entry.kind {
@@ -199,7 +210,8 @@ impl Listing<'_> {
         let why = expiry.map(expiry_words).or(purge.map(purge_words));
         let why = why.or_else(|| self.lacks(entry).then(|| "absent".to_owned()));
         let newer = self.newer.get(path).map(NewerLine::mark);
-        let why: Vec<String> = why.into_iter().chain(newer).collect();
+        let claimed = self.claims.of_another(path).map(claims::mark);
+        let why: Vec<String> = why.into_iter().chain(newer).chain(claimed).collect();
         let why = match &why[..] {
             [] => String::new(),
             words => format!("  ({})", words.join("; ")),

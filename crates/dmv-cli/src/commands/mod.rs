@@ -9,6 +9,8 @@ pub mod branch;
 pub mod cat;
 pub mod checkout;
 pub mod cherry_pick;
+pub mod claim;
+pub mod claims;
 pub mod clone;
 pub mod commit;
 pub mod completions;
@@ -44,6 +46,7 @@ pub mod push;
 pub mod rebase;
 pub mod recover;
 pub mod redo;
+pub mod release;
 pub mod remote;
 pub mod repack;
 pub mod reset;
@@ -219,6 +222,9 @@ commands! {
         "worktree" Worktree(worktree) reads;
         "states" States(states) reads;
         "watch" Watch(watch) reads;
+        "claim" Claim(claim) changes;
+        "release" Release(release) changes;
+        "claims" Claims(claims) changes;
     }
     "Look at commits and files" {
         "log" Log(log) shows, common;

@@ -9,11 +9,12 @@ use crate::format::json;
 use crate::partial_repository::{GivenUpCounts, brief, slice_value, told_slice, words};
 use crate::prelude::*;
 use crate::print::checkout::hint_restore;
+use crate::print::claims::ClaimedPath;
 use crate::print::folded_directories;
 use crate::print::folded_directories::{DirectoryChange, FoldExtent, Line, UntrackedLine};
-use crate::print::newer;
 use crate::print::replaced_branches::{is_replaced, way_past_replaced};
 use crate::print::worktree_state::{Renames, go_back, look, origin};
+use crate::print::{claims, newer};
 use crate::unfinished_clone::go_on;
 use dmv_core::repo::{
     BisectNext, Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, NewerVersion,
@@ -108,6 +109,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let newer = newer_versions(context, &repo, &report)?;
     let mut found = Overview {
         newer,
+        claims: claims::of_others(&repo, report.changes.iter().map(|change| &change.path))?,
         upstream: upstream(context, &repo, &report)?,
         lacks: unsent::lacks(context, &repo, report.commit)?,
         slice: told_slice(context, &repo),
@@ -182,6 +184,8 @@ struct Overview {
     damage: KnownDamage,
     /// Versions of the changed files that other branches have.
     newer: Vec<NewerVersion>,
+    /// Claims of others on changed files.
+    claims: Vec<ClaimedPath>,
     is_clean: bool,
 }
 
@@ -311,6 +315,7 @@ fn document(found: &Overview, newer: Json, half: Option<&Hint>) -> Json {
         changes: Json::List(report.changes.iter().map(change).collect()),
         untracking: Json::List(untracking.collect()),
         newer: newer,
+        claims?: (!found.claims.is_empty()).then(|| claim_values(&found.claims)),
         not_written: paths(&report.unwritten),
         conflicts: paths(&report.conflicts),
         settled: paths(&report.settled),
@@ -352,6 +357,7 @@ fn print(
     }
     let counts = print_paths(context, &mut out, found, lines, untracked)?;
     print_newer(&mut out, repo, &found.newer)?;
+    print_claims(&mut out, &found.claims)?;
     if found.is_clean {
         writeln!(out, "nothing changed")?;
         return Ok(());
@@ -367,6 +373,39 @@ fn print(
         None,
         report.unwritten.iter().map(RepoPath::as_bytes),
     );
+    Ok(())
+}
+
+/// Which of the changed files others have claimed, in JSON.
+fn claim_values(claims: &[ClaimedPath]) -> Json {
+    let value = |claimed: &ClaimedPath| {
+        let mut value = path(&claimed.path);
+        value.extend(claims::value(&claimed.info));
+        value
+    };
+    Json::List(claims.iter().map(value).collect())
+}
+
+/// Which of the changed files others have claimed.
+fn print_claims(out: &mut impl Write, claims: &[ClaimedPath]) -> Result<(), Failure> {
+    if claims.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "files that you have changed and others have claimed (dmv claims):"
+    )?;
+    for claimed in claims.iter().take(NEWER_SHOWN) {
+        let told = claims::told(&claimed.path, &claimed.info);
+        writeln!(out, "  claimed   {told}")?;
+    }
+    if let Some(more) = claims
+        .len()
+        .checked_sub(NEWER_SHOWN)
+        .filter(|more| *more > 0)
+    {
+        writeln!(out, "  and {more} more")?;
+    }
     Ok(())
 }
 

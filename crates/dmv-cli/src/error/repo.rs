@@ -16,7 +16,7 @@ use dmv_core::path::PathError;
 use dmv_core::platform::OddKind;
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
-    AbsentError, BranchError, BusyError, ConflictError, DMV_DIR, FilesError, LookError,
+    AbsentError, BranchError, BusyError, ClaimError, ConflictError, DMV_DIR, FilesError, LookError,
     PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError,
     WorktreeError,
 };
@@ -57,6 +57,11 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Undo(e) => sort_undo(e),
         RepoError::Verb(e) => sort_verb(e),
         RepoError::Upkeep(e) => sort_upkeep(e),
+        RepoError::Claim(ClaimError::None(_)) => {
+            hinted("no-claim", EXIT_OTHER, "dmv claims --mine")
+        }
+        RepoError::Claim(ClaimError::Full(_)) => hinted("no-room", EXIT_OTHER, "dmv claims"),
+        RepoError::Claim(_) => ("cannot-claim", EXIT_OTHER, None),
         RepoError::Object(ObjectError::TooNew { .. }) => hinted("too-new", EXIT_TOO_NEW, NEWER),
         RepoError::Object(_) => damaged("dmv verify"),
         RepoError::Store(e) => sort_store(e),

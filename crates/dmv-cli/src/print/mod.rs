@@ -4,6 +4,8 @@
 pub mod bucket_space;
 pub mod changes;
 pub mod checkout;
+pub mod claims;
+pub mod claims_told;
 pub mod folded_directories;
 pub mod freed_space;
 pub mod keep_rules;

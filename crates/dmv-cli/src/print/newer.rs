@@ -22,7 +22,8 @@ const WARNED: usize = 5;
 pub struct NewerLine<'v> {
     /// The version.
     pub version: &'v NewerVersion,
-    author: Person,
+    /// The author of its commit.
+    pub author: Person,
 }
 
 impl NewerLine<'_> {
@@ -133,10 +134,21 @@ pub fn of_selected(
 }
 
 /// Returns the newer versions of files that a commit changed.
-pub fn of_commit(context: &Context, repo: &Repo, id: ObjectId) -> NewerReport {
-    let mut listed = BTreeSet::new();
+pub fn of_commit(
+    context: &Context,
+    repo: &Repo,
+    id: ObjectId,
+    changed: &[RepoPath],
+) -> NewerReport {
+    let listed = changed.iter().map(|path| path.as_bytes().to_vec());
+    of_paths(context, repo, id, listed.collect())
+}
+
+/// Returns files that a commit changed, up to a bound. What cannot be read here is left out.
+pub fn changed_by(repo: &Repo, id: ObjectId) -> Vec<RepoPath> {
+    let mut listed = Vec::new();
     let mut list = |path: &RepoPath, _: Option<&TreeEntry>, _: Option<&TreeEntry>| {
-        listed.insert(path.as_bytes().to_vec());
+        listed.push(path.clone());
         Ok::<_, RepoError>(match listed.len() {
             MAX_PATHS.. => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
@@ -152,8 +164,8 @@ pub fn of_commit(context: &Context, repo: &Repo, id: ObjectId) -> NewerReport {
         diff_trees(repo.objects(), parent, Some(commit.tree), &mut list)
     };
     match changed() {
-        Ok(_) => of_paths(context, repo, id, listed),
-        Err(_) => NewerReport::default(),
+        Ok(_) => listed,
+        Err(_) => Vec::new(),
     }
 }
 

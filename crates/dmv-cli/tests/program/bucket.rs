@@ -2,6 +2,8 @@
 
 mod answers;
 mod bad_stores;
+#[cfg(feature = "quic")]
+mod claims;
 mod cut;
 mod expire;
 mod fetch;

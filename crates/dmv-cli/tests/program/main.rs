@@ -18,6 +18,8 @@ mod by_hand;
 #[cfg(feature = "quic")]
 mod by_key;
 mod calls;
+#[cfg(feature = "quic")]
+mod claims;
 mod cli;
 mod completion;
 mod cut_clones;

@@ -25,8 +25,9 @@ pub use base::branch::{RefInfo, RefKind};
 pub use base::budget::disk_size;
 pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{
-    AbsentError, BranchError, BusyError, ConflictError, FilesError, LookError, PathRefusal,
-    PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError, WorktreeError,
+    AbsentError, BranchError, BusyError, ClaimError, ConflictError, FilesError, LookError,
+    PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError,
+    WorktreeError,
 };
 pub use base::head::Head;
 pub use base::keeping::KeepingLock;
@@ -37,7 +38,7 @@ pub use base::layout::{
 pub use base::moved::{BranchPosition, Mover, moved_clause};
 pub use base::notes::{FilesBeside, Note, PathNotes};
 pub use base::publish::OperationRequest;
-pub use base::repo::{CommitSigner, DateReader, GitIdQuery, GitIdReader, Repo};
+pub use base::repo::{Claimant, CommitSigner, DateReader, GitIdQuery, GitIdReader, Repo};
 pub use base::slice::{BadSlice, Expiry, Purge, PurgesElsewhere, RepoSlice};
 pub use base::stamp::Stamp;
 pub use base::steps::{Step, Steps};
@@ -75,6 +76,9 @@ pub use look::newer::{BranchPlace, NewerOptions, NewerReport, NewerVersion, QUIC
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
+pub use peers::claims::{
+    ClaimHolder, ClaimInfo, ClaimTable, ClaimsThere, DisplacedClaim, ToldClaims,
+};
 pub use peers::exchange::{Mirror, OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
@@ -101,6 +105,7 @@ pub use upkeep::verify::known::KnownDamage;
 pub use upkeep::verify::{AffectedPath, DamagedObject, LostPack, VerifyDepth, VerifyReport};
 pub use verbs::arrival::ArrivalReport;
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
+pub use verbs::claim::{ClaimOptions, ClaimOutcome, RefusedClaim};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
 pub use verbs::onto::{OntoFiles, OntoOptions, OntoReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};

@@ -6,8 +6,11 @@ use super::remote::Remote;
 use super::session_error::SessionError;
 use crate::session::{Link, NetError, PurgeAnswer, Summary};
 use crate::transport::{BucketAddress, Purpose};
+use dmv_core::claims::SignedList;
 use dmv_core::job::Job;
-use dmv_core::repo::{KnownPurge, OfferedRefs, OperationRequest, RefChange, RefUpdate, Repo};
+use dmv_core::repo::{
+    ClaimsThere, KnownPurge, OfferedRefs, OperationRequest, RefChange, RefUpdate, Repo,
+};
 use std::path::Path;
 
 /// Repositories in object stores.
@@ -30,6 +33,14 @@ pub trait Buckets {
         job: &'b Job,
     ) -> Result<Box<dyn PushTarget + 'b>, Box<SessionError>>;
 
+    /// Calls `work` with the claims of a bucket.
+    fn with_claims(
+        &self,
+        address: &BucketAddress,
+        job: &Job,
+        work: &mut dyn FnMut(&mut dyn ClaimTarget) -> Result<(), NetError>,
+    ) -> Result<(), NetError>;
+
     /// Purges at a bucket what was purged in `repo`.
     fn purge(
         &self,
@@ -39,6 +50,25 @@ pub trait Buckets {
         request: &OperationRequest,
         job: &Job,
     ) -> Result<PurgeAnswer, Box<SessionError>>;
+}
+
+/// The claims of a bucket.
+pub trait ClaimTarget {
+    /// Tells the bucket lists of claims, and sets whether pushes keep to claims, if that is to change. Returns
+    /// what it has then. A bucket that cannot be written to only answers.
+    fn tell(
+        &mut self,
+        lists: &[SignedList],
+        enforced: Option<bool>,
+    ) -> Result<BucketClaims, NetError>;
+}
+
+/// What a bucket has of claims.
+pub struct BucketClaims {
+    /// The lists.
+    pub lists: Vec<SignedList>,
+    /// What holds there.
+    pub there: ClaimsThere,
 }
 
 /// A bucket that is open for a push: no program accepts the push there, so this side does all of it.

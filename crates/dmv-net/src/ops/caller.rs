@@ -4,7 +4,7 @@ use super::buckets::Buckets;
 use super::remote::{Remote, Remotes};
 use crate::session::NetError;
 use crate::transport::{Purpose, Reach, Url, no_buckets};
-use dmv_core::repo::OperationRequest;
+use dmv_core::repo::{DisplacedClaim, OperationRequest};
 use std::time::Duration;
 
 /// The program that calls a command. It says how to reach peers, and it may show what the
@@ -23,10 +23,25 @@ pub trait Caller {
         None
     }
 
+    /// Called when a connection has brought something about claims that the user should know. The default
+    /// does nothing.
+    fn heard_of_claims(&self, news: ClaimsNews<'_>) {
+        let _ = news;
+    }
+
     /// Called when the command begins a step. The default does nothing.
     fn began(&self, step: Step<'_>) {
         let _ = step;
     }
+}
+
+/// What a connection has brought about claims.
+#[derive(Debug)]
+pub enum ClaimsNews<'a> {
+    /// Somebody else is before these own claims now.
+    Displaced(&'a [DisplacedClaim]),
+    /// The other side's dmv is too old, so the own claims stay here.
+    Unknown,
 }
 
 /// A step of a command.

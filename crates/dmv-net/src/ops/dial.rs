@@ -1,6 +1,7 @@
 //! The connection to a peer, and a session over it.
 
 use super::caller::{Caller, Step, buckets_of};
+use super::claim_exchange;
 use super::session_error::SessionError;
 use crate::session::{Client, NetError};
 use crate::transport::{Connection, Purpose, Reach, Url, connect};
@@ -163,7 +164,9 @@ pub(super) fn session_creating<T>(
         }
         (dialled, _) => dialled.map(|(connection, client)| (connection, client, false)),
     };
-    let (connection, client, is_new) = dialled.map_err(|e| failed(e, false, None))?;
+    let (connection, mut client, is_new) = dialled.map_err(|e| failed(e, false, None))?;
     let held = client.held.clone();
-    work(client, is_new).map_err(|e| failed(connection.explain(e), true, held))
+    let told = claim_exchange::exchange(repo, url, purpose, caller, &mut client, job);
+    told.and_then(|()| work(client, is_new))
+        .map_err(|e| failed(connection.explain(e), true, held))
 }

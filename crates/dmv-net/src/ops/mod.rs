@@ -27,6 +27,8 @@
 mod absent;
 mod buckets;
 mod caller;
+mod claim_exchange;
+mod claims;
 mod clone;
 mod dial;
 mod error;
@@ -44,8 +46,9 @@ mod supply;
 mod sync;
 
 pub use absent::{Absent, Answer, PeerAnswer};
-pub use buckets::{BucketForecast, Buckets, PushTarget};
-pub use caller::{Caller, Network, Step};
+pub use buckets::{BucketClaims, BucketForecast, Buckets, ClaimTarget, PushTarget};
+pub use caller::{Caller, ClaimsNews, Network, Step};
+pub use claims::{ClaimReport, claim, enforce_claims, exchange_claims};
 pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clone};
 pub use dial::{dial, session};
 pub use error::{CloneError, OpsError};

@@ -1,6 +1,7 @@
 //! Push: send branches and tags to a remote, or delete them there.
 
 use super::caller::{Caller, buckets_of};
+use super::claim_exchange::{asks_bucket, exchange_at_bucket, passable};
 use super::dial::session_creating;
 use super::error::OpsError;
 use super::forecast::{PushForecast, measure};
@@ -186,6 +187,14 @@ fn push_to_bucket(
     } = Plan::new(repo, options, bucket.offered())?;
     updates.extend(deletions);
     moved.extend(refused);
+    let mut there = None;
+    if !options.dry_run && !created && asks_bucket(repo, url, caller)? {
+        let told = exchange_at_bucket(repo, url, Purpose::Write, caller, job);
+        there = told.map_err(|e| SessionError::unanswered(url, e))?;
+    }
+    let passable = passable(repo, updates, bucket.offered(), there.as_ref())?;
+    updates = passable.updates;
+    moved.extend(passable.refused);
     if options.dry_run {
         let forecast = bucket.foresee(&updates)?;
         moved.extend(forecast.moved);

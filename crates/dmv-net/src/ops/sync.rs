@@ -1,6 +1,7 @@
 //! Sync: fetch from a remote, then push every branch and tag that is ahead of it.
 
 use super::caller::{Caller, buckets_of};
+use super::claim_exchange::passable;
 use super::dial::session;
 use super::error::OpsError;
 use super::fetch::FetchReport;
@@ -111,9 +112,13 @@ fn sync_bucket(
             let buckets = buckets_of(caller, url)?;
             let opened = buckets.open_for_push(repo, address, false, job);
             let mut bucket = opened.map_err(|e| e.source)?;
-            goal.note(updates, bucket.offered());
-            let moved = bucket.push(updates, &options.request);
-            let moved = moved.map_err(|e| e.source)?;
+            // What the session has exchanged.
+            let there = repo.claims_at(options.remote.recorded())?;
+            let passable = passable(repo, updates.to_vec(), bucket.offered(), Some(&there))?;
+            goal.note(&passable.updates, bucket.offered());
+            let moved = bucket.push(&passable.updates, &options.request);
+            let mut moved = moved.map_err(|e| e.source)?;
+            moved.extend(passable.refused);
             sent = bucket.finish().traffic;
             Ok(moved)
         })

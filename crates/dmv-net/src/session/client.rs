@@ -47,7 +47,7 @@ pub struct Client<'r> {
     pub(super) job: &'r Job,
     pub(super) link: Link,
     /// The server's greeting: what it can do, and what it allows.
-    server: Hello,
+    pub(super) server: Hello,
     /// Whether the server keeps only what its refs lead to, as a bucket does, and nothing for this client.
     pub keeps_by_refs: bool,
     /// Keeps this repository's objects from being dropped until the fetched commits are published.
@@ -71,7 +71,10 @@ impl<'r> Client<'r> {
     ///
     /// Fails if the server uses another cutter.
     pub fn connect(repo: &'r Repo, mut link: Link, job: &'r Job) -> Result<Client<'r>, NetError> {
-        let greeting = hello(repo, Access::Read, &link);
+        let mut greeting = hello(repo, Access::Read, &link);
+        let device = repo.own_device();
+        let device = Extension::claims(device.map_or(Vec::new(), Vec::from));
+        greeting.extensions.push(device);
         link.say(&Message::Hello(greeting))?;
         link.traffic.round_trips += 1;
         let Message::Hello(server) = link.hear(job)? else {
@@ -484,6 +487,7 @@ impl<'r> Client<'r> {
                     Outcome::NotForward => Some(Refusal::NotForward),
                     Outcome::BadName | Outcome::Refused => Some(Refusal::BadName),
                     Outcome::InUse => Some(Refusal::InUse),
+                    Outcome::Held => Some(Refusal::Held),
                 },
             });
         }

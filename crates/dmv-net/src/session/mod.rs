@@ -9,6 +9,7 @@
 //! that it has checked, so the next session does not receive them again. Refs move last.
 
 mod absence;
+mod claims;
 mod client;
 mod held;
 mod inlet;
@@ -21,6 +22,7 @@ mod transfer;
 mod waiting;
 
 pub use crate::sync::Clue;
+pub use claims::{ReceivedClaims, say_claims};
 pub use client::{Client, History};
 pub use held::PeerSlice;
 pub use inlet::Inlet;

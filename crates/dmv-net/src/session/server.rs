@@ -3,6 +3,7 @@
 //! [`serve`] answers one client. The program and the transports call it, once per connection. Which
 //! clients are admitted is decided before it is called.
 
+use super::claims::{ClaimsClient, ReceivedClaims, answer_claims, device_in, digest_of};
 use super::client::{TRIES, hello};
 use super::held::held_by;
 use super::link::{Link, Traffic};
@@ -14,6 +15,7 @@ use crate::wire::{
     MAX_TEXT_BYTES, Message, Outcome, ReadOnly, Refs, Update, from_wire_objects, to_wire,
     to_wire_objects,
 };
+use dmv_core::claims::DEVICE_BYTES;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
@@ -28,6 +30,8 @@ pub struct Grant {
     access: Access,
     /// Why it may only read, for the Hello.
     read_only: Option<ReadOnly>,
+    /// The device, if the transport knows it.
+    device: Option<[u8; DEVICE_BYTES]>,
 }
 
 impl Grant {
@@ -40,14 +44,27 @@ impl Grant {
             Some(_) => Access::Read,
             None => Access::Write,
         };
-        Grant { access, read_only }
+        Grant {
+            access,
+            read_only,
+            device: None,
+        }
+    }
+
+    /// Says which device the client is. Without it, the client says so itself.
+    pub fn to_device(self, device: [u8; DEVICE_BYTES]) -> Grant {
+        let device = Some(device);
+        Grant { device, ..self }
     }
 }
 
 impl From<Access> for Grant {
     fn from(access: Access) -> Grant {
-        let read_only = None;
-        Grant { access, read_only }
+        Grant {
+            access,
+            read_only: None,
+            device: None,
+        }
     }
 }
 
@@ -132,7 +149,9 @@ fn answer(
     let held = held_by(repo).as_ref().map(Extension::holds);
     let read_only = grant.read_only.map(Extension::read_only);
     let expires = has_expired(repo).then(Extension::expires);
+    let claims = Extension::claims(digest_of(repo));
     let extensions = held.into_iter().chain(read_only).chain(expires);
+    let extensions = extensions.chain([claims]);
     greeting.extensions.extend(extensions);
     link.say(&Message::Hello(greeting))?;
     say_refs(link, &offered)?;
@@ -143,6 +162,12 @@ fn answer(
     // Lives from the first Keep until the connection ends: until then nothing is freed.
     let mut keeper = None;
     let mut requested = PartialPurgeRequest::default();
+    let mut told = ReceivedClaims::default();
+    let by = Pusher {
+        access,
+        device: grant.device.or_else(|| device_in(client.claims())),
+        knows_claims: client.claims().is_some(),
+    };
     loop {
         match link.hear(job) {
             Ok(Message::Keep(files, last)) => {
@@ -178,8 +203,17 @@ fn answer(
                     link.say(&Message::PurgeDone(outcome, sums, why))?;
                 }
             }
+            Ok(Message::TellClaims(lists, last)) => {
+                told.add(&lists)?;
+                if last {
+                    let told = std::mem::take(&mut told);
+                    let device = grant.device;
+                    let by = ClaimsClient { access, device };
+                    answer_claims(repo, link, by, told, request)?;
+                }
+            }
             Ok(Message::Push(updates)) => {
-                let outcomes = push(repo, link, access, &updates, request, job, served)?;
+                let outcomes = push(repo, link, by, &updates, request, job, served)?;
                 link.say(&Message::Pushed(outcomes))?;
             }
             Ok(Message::Bye) | Err(NetError::Closed) => return Ok(()),
@@ -255,16 +289,24 @@ pub fn say_expired(link: &mut Link, by_reason: &ExpiredByReason) -> Result<(), N
     link.say(&Message::Expired(ExpiredFiles::default(), true))
 }
 
+/// Who pushes.
+#[derive(Clone, Copy)]
+struct Pusher {
+    access: Access,
+    device: Option<[u8; DEVICE_BYTES]>,
+    knows_claims: bool,
+}
+
 fn push(
     repo: &Repo,
     link: &mut Link,
-    access: Access,
+    by: Pusher,
     updates: &[Update],
     request: &OperationRequest,
     job: &Job,
     served: &mut SessionReport,
 ) -> Result<Vec<Outcome>, NetError> {
-    if access < Access::Write {
+    if by.access < Access::Write {
         return Ok(vec![Outcome::Refused; updates.len()]);
     }
     // The transfer relies on objects that are stored already. They must stay until refs name them.
@@ -273,7 +315,7 @@ fn push(
     let mut tries = 1;
     let moved = loop {
         receive_for(repo, link, &tried, job)?;
-        match repo.accept_push(&tried, request) {
+        match repo.accept_push(&tried, by.device, request) {
             // Another process has freed objects that were here. What is found from now on counts.
             Err(e) if e.may_be_gone() && tries < TRIES => kept = repo.keep_all()?,
             moved => break moved?,
@@ -281,7 +323,10 @@ fn push(
         tries += 1;
     };
     drop(kept);
-    let mut results = moved.iter().map(|moved| outcome(moved.refused));
+    let mut results = moved.iter().map(|moved| match outcome(moved.refused) {
+        Outcome::Held if !by.knows_claims => Outcome::Refused,
+        known => known,
+    });
     let outcomes = outcomes
         .into_iter()
         .map(|known| known.or_else(|| results.next()).unwrap_or(Outcome::Refused))
@@ -369,6 +414,7 @@ fn outcome(refused: Option<Refusal>) -> Outcome {
         Some(Refusal::NotForward) => Outcome::NotForward,
         Some(Refusal::BadName) => Outcome::BadName,
         Some(Refusal::InUse) => Outcome::InUse,
+        Some(Refusal::Held) => Outcome::Held,
     }
 }
 

@@ -32,6 +32,11 @@ pub const PURGES: u16 = 9;
 /// [`Message::NeedPlain`](super::Message::NeedPlain). Its value is one byte: 1 if this side has such frames, otherwise 0.
 pub const BASES: u16 = 10;
 
+/// The tag of the extension that says: this side knows [`Message::TellClaims`](super::Message::TellClaims). The value of
+/// a server is a digest of the claims that it knows, or nothing if it has to be asked. That of a client is the key of
+/// its device, or nothing.
+pub const CLAIMS: u16 = 11;
+
 /// An addition to the Hello that needs no new protocol version. Receivers ignore unknown tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
@@ -129,6 +134,12 @@ impl Hello {
         }
     }
 
+    /// Returns the digest of a server's claims, or the key of a client's device; `None` if the side does not know
+    /// claims.
+    pub fn claims(&self) -> Option<&[u8]> {
+        self.value(CLAIMS)
+    }
+
     /// Returns why the server's access is read; `None` if the server does not say.
     pub fn read_only(&self) -> Option<ReadOnly> {
         let all = [ReadOnly::Client, ReadOnly::Server, ReadOnly::Repository];
@@ -198,6 +209,12 @@ impl Extension {
             tag: BASES,
             value: vec![u8::from(has_bases)],
         }
+    }
+
+    /// Says that the side knows claims, with the digest of a server or the key of a client.
+    pub fn claims(value: Vec<u8>) -> Extension {
+        let tag = CLAIMS;
+        Extension { tag, value }
     }
 
     /// Says why the server's access is read.

@@ -3,10 +3,12 @@
 //! If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it. A difference
 //! without a new version is a mistake in the code.
 
+use crate::formats::claims::one_list;
 use dmv_bucket::format::{
-    Entry, Expirations, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root,
-    RootPurges, Row, RowKind, View,
+    ClaimsFile, Entry, Expirations, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent,
+    Purges, Root, RootPurges, Row, RowKind, View,
 };
+use dmv_core::claims::HeldClaims;
 use dmv_core::hash::{ObjectId, check, decode_hex, encode_hex};
 use dmv_core::object::codec::DecodeError;
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
@@ -204,6 +206,21 @@ fn of_places(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Places::decode(bytes).map(|places| places.encode().expect("it was decoded"))
 }
 
+fn of_claims(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    ClaimsFile::decode(bytes).map(|file| file.encode())
+}
+
+/// A file of claims with one list, and one of a later version.
+fn claims() -> Result<ClaimsFile, Box<dyn Error>> {
+    let first = ClaimsFile {
+        generation: 300,
+        enforced: true,
+        later: vec![vec![2, 7]],
+        ..ClaimsFile::default()
+    };
+    Ok(first.with(&[one_list()?], &HeldClaims::default()))
+}
+
 /// The name, bytes and decoder of each vector.
 type Vectors = Vec<(&'static str, Vec<u8>, Decode)>;
 
@@ -243,6 +260,7 @@ fn vectors() -> Result<Vectors, Box<dyn Error>> {
         assert_eq!(Page::decode(&bytes)?, value, "{label}");
         all.push((label, bytes, page));
     }
+    all.push(("claims", claims()?.encode(), of_claims));
     all.push(("places-none", Places::default().encode()?, of_places));
     all.push(("places", places().encode()?, of_places));
     Ok(all)

@@ -4,8 +4,9 @@
 //! without a new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
-    Access, Code, ExpiredFiles, Extension, Filter, Frame, Hello, Message, Outcome, PurgeOutcome,
-    PurgeSums, PurgedFiles, ReadOnly, Refs, SliceSummary, UnaskedObjects, Update, Want,
+    Access, ClaimsEnd, Code, ExpiredFiles, Extension, Filter, Frame, Hello, Message, Outcome,
+    PurgeOutcome, PurgeSums, PurgedFiles, ReadOnly, Refs, SliceSummary, UnaskedObjects, Update,
+    Want,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -189,6 +190,23 @@ fn messages() -> Vec<(&'static str, Message)> {
             hello(Access::Read, vec![Extension::bases(true)]),
         ),
         ("need-plain", Message::NeedPlain(vec![(1, id(6))])),
+        (
+            "hello-claims",
+            hello(Access::Read, vec![Extension::claims(vec![7; 16])]),
+        ),
+        ("tell-claims", Message::TellClaims(vec![vec![1, 2]], true)),
+        ("claims", Message::Claims(vec![vec![1, 2]], None)),
+        (
+            "claims-end",
+            Message::Claims(
+                Vec::new(),
+                Some(ClaimsEnd {
+                    held: vec![1, 0],
+                    enforced: true,
+                }),
+            ),
+        ),
+        ("pushed-held", Message::Pushed(vec![Outcome::Held])),
     ]
 }
 

@@ -7,6 +7,7 @@
 mod absent;
 mod branch;
 mod busy;
+mod claim;
 mod conflict;
 mod files;
 mod look;
@@ -20,6 +21,7 @@ mod worktree;
 pub use absent::AbsentError;
 pub use branch::BranchError;
 pub use busy::BusyError;
+pub use claim::ClaimError;
 pub use conflict::ConflictError;
 pub use files::{FilesError, PathRefusal};
 pub use look::LookError;
@@ -78,6 +80,9 @@ pub enum RepoError {
     /// A verb does not fit the history, or what it started from does not exist.
     #[error(transparent)]
     Verb(#[from] VerbError),
+    /// A claim cannot be made, released or kept.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     /// Space could not be freed.
     #[error(transparent)]
     Upkeep(#[from] UpkeepError),

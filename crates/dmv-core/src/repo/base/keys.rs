@@ -1,7 +1,8 @@
 //! The keys of the view: how they are named, and which objects their values name
 //! (docs/format/layout.md, "The view").
 
-use crate::hash::ObjectId;
+use crate::claims::Writer;
+use crate::hash::{ObjectId, encode_hex};
 use crate::repo::base::head::Head;
 
 /// The prefix of the keys that name stashes.
@@ -38,6 +39,42 @@ pub const KEEP_RULES: &str = "keep/rules";
 
 /// The key of the limit on the repository's size.
 pub const BUDGET: &str = "budget";
+
+/// The prefix of the keys about claims. None of their values names an object that has to stay.
+const CLAIMS: &str = "claims";
+
+/// The prefix of the keys of lists of claims, before their writers.
+pub const CLAIM_LISTS: &str = "claims/list/";
+
+/// The prefix of the keys of the claims that hold in this repository, before the number of the part.
+pub const CLAIMS_HELD: &str = "claims/held/";
+
+/// The prefix of the keys of what remotes have told of claims, before their names and the number of the part.
+pub const CLAIMS_AT: &str = "claims/at/";
+
+/// Returns the prefix of the keys of what a remote has told of claims, before the number of the part.
+pub fn claims_at_prefix(remote: &str) -> String {
+    format!("{CLAIMS_AT}{remote}/")
+}
+
+/// The key that says that pushes keep to the claims of others.
+pub const CLAIMS_ENFORCED: &str = "claims/enforced";
+
+/// Returns the key of a writer's list of claims.
+pub fn claim_list_key(writer: &Writer) -> String {
+    let (device, place) = (encode_hex(&writer.device), encode_hex(&writer.place));
+    format!("{CLAIM_LISTS}{device}/{place}")
+}
+
+/// Returns whether a key only records what others have claimed: a list that was not made in the repository
+/// with this id, or what holds.
+pub fn is_about_claims_of_others(key: &str, repository: &[u8]) -> bool {
+    let own = format!("/{}", encode_hex(repository));
+    let is_own_list = key.starts_with(CLAIM_LISTS) && key.ends_with(&own);
+    key.starts_with(CLAIM_LISTS) && !is_own_list
+        || key.starts_with(CLAIMS_HELD)
+        || key.starts_with(CLAIMS_AT)
+}
 
 /// The keys outside of worktrees whose values are texts.
 const TEXTS: [&str; 6] = [
@@ -91,6 +128,7 @@ pub fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
         ("worktree", Some("head" | "previous")) => Vec::from_iter(named_by_head(value)),
         ("worktree", Some("bisect")) => named_by_bisection(value),
         ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
+        (CLAIMS, _) => Vec::new(),
         _ if TEXTS.contains(&key) => Vec::new(),
         _ => perhaps_named(value),
     }
@@ -228,6 +266,8 @@ mod tests {
             "log/unkept",
             "keep/rules",
             "budget",
+            "claims/held/000",
+            "claims/at/origin/000",
         ] {
             assert_eq!(named_by(key, &raw), [], "{key}");
             assert_eq!(named_by(key, &hex), [], "{key}");

@@ -3,6 +3,7 @@
 //! Each room has methods of [`Repo`] for what it does, and functions that take a repository for what only
 //! `repo` needs. This module knows none of them.
 
+use crate::claims::{ClaimSignature, DEVICE_BYTES};
 use crate::hash::ObjectId;
 use crate::object::signature::Signature;
 use crate::object::{ObjectError, ObjectRead};
@@ -41,6 +42,21 @@ pub type GitIdReader = fn(&GitIdQuery<'_>) -> Result<Vec<ObjectId>, ObjectError>
 /// Signs the statement of a commit, or says why it cannot.
 pub type CommitSigner = Box<dyn Fn(&[u8]) -> Result<Signature, String> + Send + Sync>;
 
+/// Who claims paths in a repository: the user, with the key of the device.
+pub trait Claimant: Send + Sync {
+    /// Returns the key of the device, if it has been made.
+    fn known_device(&self) -> Option<[u8; DEVICE_BYTES]>;
+
+    /// Returns the key of the device; made where there is none. Fails with the reason.
+    fn device(&self) -> Result<[u8; DEVICE_BYTES], String>;
+
+    /// Returns the user's name.
+    fn name(&self) -> String;
+
+    /// Signs the statement of a list of claims with the device's key, or says why it cannot.
+    fn sign(&self, statement: &[u8]) -> Result<ClaimSignature, String>;
+}
+
 /// What a repository knows only from its caller.
 #[derive(Default)]
 pub struct CallerAnswers {
@@ -52,6 +68,8 @@ pub struct CallerAnswers {
     pub git_ids: OnceLock<GitIdReader>,
     /// Signs the user's new commits, if the user wants that.
     pub signer: OnceLock<CommitSigner>,
+    /// Who claims paths, if anybody does.
+    pub claimant: OnceLock<Box<dyn Claimant>>,
 }
 
 /// An open repository.
@@ -147,6 +165,17 @@ impl Repo {
     pub fn sign_commits_by(&self, signer: CommitSigner) {
         // A later signer is one of the same user.
         let _ = self.caller.signer.set(signer);
+    }
+
+    /// Tells who claims paths here, once. Without it, nobody does.
+    pub fn claim_as(&self, claimant: Box<dyn Claimant>) {
+        // A later claimant is the same user.
+        let _ = self.caller.claimant.set(claimant);
+    }
+
+    /// Returns the key of this device, if the caller has told it and it has been made.
+    pub fn own_device(&self) -> Option<[u8; DEVICE_BYTES]> {
+        self.caller.claimant.get()?.known_device()
     }
 
     /// Tells how dates in revisions are read, once. Without it, a revision has no date.

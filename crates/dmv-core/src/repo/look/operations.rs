@@ -3,7 +3,7 @@
 use crate::hash::encode_hex;
 use crate::refs::{Change, Operation};
 use crate::repo::base::error::{RepoError, UndoError};
-use crate::repo::base::keys::{notes_key, steps_key, worktree_of};
+use crate::repo::base::keys::{CLAIMS_AT, notes_key, steps_key, worktree_of};
 use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::record;
 use crate::repo::base::repo::Repo;
@@ -60,8 +60,11 @@ impl Repo {
         self.each_operation(&mut |operation, _| {
             n += 1;
             for change in &operation.changes {
-                let of_remote = change.key.strip_prefix("remote/");
-                if let Some((name, _)) = of_remote.and_then(|key| key.split_once('/')) {
+                let of_branch = change.key.strip_prefix("remote/");
+                let of_branch = of_branch.and_then(|key| Some(key.split_once('/')?.0));
+                let of_claims = change.key.strip_prefix(CLAIMS_AT);
+                let of_claims = of_claims.and_then(|key| Some(key.split_once('/')?.0));
+                if let Some(name) = of_branch.or(of_claims) {
                     let time = operation.time.seconds;
                     contacts.entry(name.to_owned()).or_insert(time);
                 }

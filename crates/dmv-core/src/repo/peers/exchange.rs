@@ -1,7 +1,9 @@
 //! What peers exchange, seen from one repository: the commits it offers, the objects it receives
 //! and the refs that follow.
 
+use super::claims::forget_claims_at;
 use super::ref_rules::{RefHolder, judge_update};
+use crate::claims::DEVICE_BYTES;
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::RepoError;
@@ -74,6 +76,8 @@ pub enum Refusal {
     BadName,
     /// The branch is to be deleted, and a worktree is on it.
     InUse,
+    /// The commits change a path that another device holds, and the repository keeps to claims.
+    Held,
 }
 
 /// A ref that a command moved or tried to move.
@@ -325,6 +329,7 @@ impl Repo {
             for (key, _) in self.refs.with_prefix(&format!("remote/{remote}/"))? {
                 changes.push(change(&self.refs, key, None)?);
             }
+            changes.extend(forget_claims_at(self, remote)?);
             publish_if_any(self, request, changes)
         })
     }
@@ -337,15 +342,24 @@ impl Repo {
     /// Moves refs as a peer asks, in one operation. Leaves out those that must be refused.
     ///
     /// Returns one entry for each update, with the reason if it was refused.
+    ///
+    /// `device` is the one that pushes, if it is known: what others hold may be kept from it.
     pub fn accept_push(
         &self,
         updates: &[RefUpdate],
+        device: Option<[u8; DEVICE_BYTES]>,
         request: &OperationRequest,
     ) -> Result<Vec<RefChange>, RepoError> {
         retrying(self, || {
             let (mut changes, mut moved) = (Vec::new(), Vec::new());
+            let claims = self.claims_here()?;
             for update in updates {
-                let refused = self.judge(update, updates)?;
+                let mut refused = self.judge(update, updates)?;
+                if refused.is_none() && claims.enforced {
+                    let tips: Vec<ObjectId> = self.offered()?.refs.iter().map(|r| r.1).collect();
+                    let held = self.claim_against_push(update, &tips, &claims.held, device)?;
+                    refused = held.map(|_| Refusal::Held);
+                }
                 let now = match refused {
                     Some(Refusal::BadName) => None,
                     _ => worktree::ref_id(self, &update.key)?,
@@ -405,7 +419,10 @@ fn publish_if_any(
 }
 
 /// Repeats `attempt` while other commands move the same refs.
-fn retrying<T>(_repo: &Repo, attempt: impl Fn() -> Result<T, RepoError>) -> Result<T, RepoError> {
+pub fn retrying<T>(
+    _repo: &Repo,
+    attempt: impl Fn() -> Result<T, RepoError>,
+) -> Result<T, RepoError> {
     for _ in 1..TRIES {
         match attempt() {
             Err(RepoError::Refs(RefsError::Moved { .. })) => {}

@@ -1,10 +1,11 @@
 //! Commands that make new history or undo operations: merge, revert, cherry-pick, rebase, resolve,
-//! reset, bisect, undo.
+//! reset, bisect, claim, undo.
 //!
 //! Uses `base`, `look`, `conflict`, `files` and `peers`. No room uses it.
 
 pub mod arrival;
 pub mod bisect;
+pub mod claim;
 pub mod mainline;
 pub mod merge;
 pub mod moved;

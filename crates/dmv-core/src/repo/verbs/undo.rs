@@ -11,8 +11,8 @@ use crate::refs::{Change, Effect, Operation};
 use crate::repo::base::error::{BranchError, RepoError, UndoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    LOG_UNKEPT, base_key, begun_key, head_key, notes_key, path_key, steps_key, subset_key,
-    worktree_of,
+    CLAIM_LISTS, CLAIMS_AT, CLAIMS_HELD, LOG_UNKEPT, base_key, begun_key, head_key,
+    is_about_claims_of_others, notes_key, path_key, steps_key, subset_key, worktree_of,
 };
 use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::publish::OperationRequest;
@@ -34,6 +34,7 @@ use crate::repo::files::worktrees::removal::{RemovalMode, take_down};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::operations::{find_operation, is_intent};
+use crate::repo::verbs::claim::claims_back;
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -485,7 +486,7 @@ fn last_operation(repo: &Repo, passed_over: &mut Vec<Operation>) -> Result<Opera
         // Whoever has just purged may mean the purge. Behind an undo of another operation, none is meant.
         let is_purge = window::purged(&operation) && !window::lifted(&operation);
         let is_meant = is_newest && is_purge;
-        is_newest &= is_about_remotes(&operation);
+        is_newest &= is_about_remotes(repo, &operation);
         if is_meant {
             purge = Some(operation);
             return Ok(ControlFlow::Continue(()));
@@ -503,7 +504,7 @@ fn last_operation(repo: &Repo, passed_over: &mut Vec<Operation>) -> Result<Opera
             }
             return Ok(ControlFlow::Continue(()));
         }
-        if is_about_remotes(&operation) {
+        if is_about_remotes(repo, &operation) {
             passed_over.push(operation);
             return Ok(ControlFlow::Continue(()));
         }
@@ -514,6 +515,11 @@ fn last_operation(repo: &Repo, passed_over: &mut Vec<Operation>) -> Result<Opera
         Some(found) if !made_repository(repo, &found)? => Some(found),
         _ => None,
     };
+    if let Some(found) = &found {
+        // What a command has heard of others while it claimed is no news.
+        let is_part = |op: &Operation| op.command == found.command && claims_something(found);
+        passed_over.retain(|op| !is_part(op));
+    }
     if let Some(unkept) = unkept {
         return Err(UndoError::UndoOfUnkept {
             operation: short(&unkept),
@@ -583,7 +589,7 @@ fn last_undo(repo: &Repo) -> Result<Operation, RepoError> {
         if window::gave_up(&operation) {
             return Ok(ControlFlow::Continue(()));
         }
-        if operation.undoes == 0 && !is_about_remotes(&operation) {
+        if operation.undoes == 0 && !is_about_remotes(repo, &operation) {
             return Ok(ControlFlow::Break(()));
         }
         if is_undone || !is_undo(repo, &operation)? {
@@ -634,7 +640,11 @@ fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError>
     // A note that a command is about to overwrite files is outdated once the command has finished.
     let is_over = |key: &str| key.ends_with("/begun") && !is_intent(operation);
     let changes = operation.changes.iter();
-    let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key) && !is_fact(&c.key));
+    let is_claim = |key: &str| {
+        key.starts_with(CLAIM_LISTS) || key.starts_with(CLAIMS_HELD) || key.starts_with(CLAIMS_AT)
+    };
+    let changes = changes.filter(|c| !is_over(&c.key) && !is_fact(&c.key) && !is_claim(&c.key));
+    let changes = changes.filter(|c| is_ours(&c.key));
     let mut changes: Vec<Change> = changes
         .map(|change| Change {
             key: change.key.clone(),
@@ -649,8 +659,13 @@ fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError>
             place.old = repo.refs.get(&key)?;
         }
     }
+    changes.extend(claims_back(repo, operation)?);
     if !changes.is_empty() {
         return Ok(changes);
+    }
+    if operation.changes.iter().all(|c| is_claim(&c.key)) {
+        let why = "its claims are not this device's, or have changed since".to_owned();
+        return Err(refused(operation, why));
     }
     let at = worktree::worktree_path(repo, operation.worktree())?;
     let why = format!("it changed only the worktree at {at}; undo it there");
@@ -734,13 +749,17 @@ fn check_heads(repo: &Repo, undone: &Operation, changes: &[Change]) -> Result<()
     Ok(())
 }
 
-/// Returns whether an operation changed only remote branches.
-fn is_about_remotes(operation: &Operation) -> bool {
-    operation.undoes == 0
-        && operation
-            .changes
-            .iter()
-            .all(|c| c.key.starts_with("remote/"))
+/// Returns whether an operation changed only what is known of others: remote branches and claims.
+fn is_about_remotes(repo: &Repo, operation: &Operation) -> bool {
+    let is_of_others = |key: &str| {
+        key.starts_with("remote/") || is_about_claims_of_others(key, repo.id.as_bytes())
+    };
+    operation.undoes == 0 && operation.changes.iter().all(|c| is_of_others(&c.key))
+}
+
+fn claims_something(operation: &Operation) -> bool {
+    let mut changes = operation.changes.iter();
+    changes.any(|change| change.key.starts_with(CLAIM_LISTS))
 }
 
 /// Returns a key in the words of the user.

@@ -93,7 +93,8 @@ impl Answers {
             Access::Write => None,
         };
         let request = (self.options.request)(peer);
-        session::serve(&repo, link, Grant::of(&repo, limit), &request, job)
+        let grant = Grant::of(&repo, limit).to_device(*peer.key.as_bytes());
+        session::serve(&repo, link, grant, &request, job)
     }
 }
 

@@ -1,0 +1,34 @@
+//! What a connection has brought about claims, and the names of who claims.
+
+use crate::context::Context;
+use crate::format::text::{SHORT_ID, clean};
+use dmv_core::hash::encode_hex;
+use dmv_core::object::name::escape;
+use dmv_core::repo::{ClaimHolder, DisplacedClaim};
+
+/// Says that somebody else is before own claims now.
+pub fn tell_displaced(context: &Context, claims: &[DisplacedClaim]) {
+    for DisplacedClaim { path, holder } in claims {
+        let (path, who) = (escape(path), who(holder));
+        let reason = match &holder.reason[..] {
+            "" => String::new(),
+            reason => format!(": {}", clean(reason)),
+        };
+        context.ui.warn(if holder.took {
+            format!("{who} has taken over '{path}', which you had claimed{reason}")
+        } else {
+            format!("{who} has claimed '{path}', too, and was first{reason}")
+        });
+    }
+}
+
+/// `Ada (8f4c02d7a1b2)`: anybody can call himself Ada.
+pub fn named(by: &str, device: &[u8]) -> String {
+    let device = encode_hex(&device[..SHORT_ID / 2]);
+    format!("{} ({device})", clean(by))
+}
+
+/// The same of who has a path.
+pub fn who(holder: &ClaimHolder) -> String {
+    named(&holder.by, &holder.device)
+}

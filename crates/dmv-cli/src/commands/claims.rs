@@ -1,0 +1,71 @@
+//! `dmv claims`
+
+use crate::context::now;
+use crate::date::ago;
+use crate::peers::remotes;
+use crate::prelude::*;
+use crate::print::claims::ClaimLine;
+use crate::print::claims_told::tell_remotes;
+use dmv_core::repo::ClaimInfo;
+use dmv_core::worktree::select::is_under;
+
+/// List who has claimed which files and directories
+///
+/// A claim is held where a remote has arbitrated it, or only noted. It is taken if somebody else has taken
+/// the path over. dmv lists what it has heard: every fetch, push, pull and sync brings news, and --refresh
+/// asks all remotes now.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv claims\n  dmv claims --mine\n  dmv claims --refresh shots/010"
+)]
+pub struct Args {
+    /// List only claims on these files and directories, above or below them
+    #[arg(value_name = "PATH", add = candidates::path())]
+    paths: Vec<OsString>,
+    /// List only those of this device
+    #[arg(long)]
+    mine: bool,
+    /// Ask all remotes first
+    #[arg(long)]
+    refresh: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let paths = context.repo_paths(&repo, &args.paths)?;
+    if args.refresh {
+        tell_remotes(context, &repo, remotes(context)?.into_iter());
+    }
+    let table = repo.claims()?;
+    let is_meant = |info: &&ClaimInfo| {
+        let at = info.claim.path.as_bytes();
+        let overlaps =
+            |path: &RepoPath| is_under(at, path.as_bytes()) || is_under(path.as_bytes(), at);
+        (info.is_own || !args.mine) && (paths.is_empty() || paths.iter().any(overlaps))
+    };
+    let contacts = repo.last_contacts()?;
+    let claims = table.claims().iter().filter(is_meant);
+    let lines: Vec<ClaimLine<'_>> = claims.map(|info| ClaimLine::new(info, &contacts)).collect();
+    if context.ui.is_json() {
+        for line in &lines {
+            context.ui.json(&line.to_json())?;
+        }
+        return Ok(EXIT_OK);
+    }
+    let mut out = context.ui.out();
+    for line in &lines {
+        writeln!(out, "  {}", line.text())?;
+    }
+    if lines.is_empty() && !context.ui.quiet() {
+        writeln!(out, "no claims")?;
+    }
+    for (remote, when) in contacts {
+        let is_named = |line: &ClaimLine<'_>| line.info.held_at.contains(&remote);
+        if lines.iter().any(is_named) {
+            let (remote, when) = (clean(&remote), ago(when, now().seconds));
+            writeln!(out, "as of the last news from {remote}, {when}")?;
+        }
+    }
+    Ok(EXIT_OK)
+}

@@ -1,0 +1,157 @@
+//! Claims, as `claim`, `claims`, `status` and `commit` show them.
+
+use crate::claim_news::{named, who};
+use crate::context::now;
+use crate::date::ago;
+use crate::prelude::*;
+use dmv_core::hash::encode_hex;
+use dmv_core::repo::ClaimInfo;
+use std::collections::BTreeMap;
+
+/// How many warnings a command prints at most.
+const WARNED: usize = 5;
+
+/// A claim with what a line says of it.
+pub struct ClaimLine<'c> {
+    /// The claim.
+    pub info: &'c ClaimInfo,
+    /// When the remote that arbitrated it was last heard of, in seconds since 1970.
+    known: Option<i64>,
+}
+
+impl<'c> ClaimLine<'c> {
+    /// Returns the line of a claim. `contacts` says when each remote was last heard of.
+    pub fn new(info: &'c ClaimInfo, contacts: &BTreeMap<String, i64>) -> ClaimLine<'c> {
+        let known = info.held_at.first().and_then(|at| contacts.get(at));
+        let known = known.copied();
+        ClaimLine { info, known }
+    }
+
+    /// `held at origin  shots/a.psd  by Ada on main, 2 hours ago: grading`.
+    pub fn text(&self) -> String {
+        let info = self.info;
+        let state = match info.held_at.first().filter(|_| info.behind.is_none()) {
+            Some(at) => format!("{} at {}", info.word(), clean(at)),
+            None => info.word().to_owned(),
+        };
+        let mut text = format!(
+            "{state:<16}  {}  {}",
+            escape(&info.claim.path),
+            self.whose()
+        );
+        if let Some(holder) = &info.behind {
+            text.push_str(&format!("; {} has it", who(holder)));
+        }
+        text
+    }
+
+    /// `by Ada on main, 2 hours ago: grading`.
+    fn whose(&self) -> String {
+        let info = self.info;
+        let mut text = if info.is_own {
+            "by you".to_owned()
+        } else {
+            format!("by {}", named(&info.by, &info.writer.device))
+        };
+        if !info.claim.branch.is_empty() {
+            text.push_str(&format!(" on {}", clean(&info.claim.branch)));
+        }
+        text.push_str(&format!(", {}", ago(info.claim.since, now().seconds)));
+        if !info.claim.reason.is_empty() {
+            text.push_str(&format!(": {}", clean(&info.claim.reason)));
+        }
+        text
+    }
+}
+
+impl ToJson for ClaimLine<'_> {
+    fn to_json(&self) -> Json {
+        let info = self.info;
+        object! {
+            ..path(&info.claim.path),
+            info.{by},
+            device: encode_hex(&info.writer.device),
+            branch: (!info.claim.branch.is_empty()).then_some(&info.claim.branch),
+            since: rfc3339(info.claim.since, 0, 0),
+            state: info.word(),
+            at: info.held_at.first(),
+            known: self.known.map(|seconds| rfc3339(seconds, 0, 0)),
+            mine: info.is_own,
+            reason: info.claim.reason,
+            behind?: info.behind.as_ref().map(|holder| object! {
+                holder.{by}, device: encode_hex(&holder.device), taken: holder.took,
+            }),
+        }
+    }
+}
+
+/// `'shots/a.psd' is claimed by Ada (8f4c02d7a1b2) on main, 2 hours ago: grading`.
+pub fn told(path: &RepoPath, info: &ClaimInfo) -> String {
+    let whose = ClaimLine::new(info, &BTreeMap::new()).whose();
+    if info.claim.path == *path {
+        return format!("'{}' is claimed {whose}", escape(path));
+    }
+    let claimed = escape(&info.claim.path);
+    format!(
+        "'{}' lies with '{claimed}', which is claimed {whose}",
+        escape(path)
+    )
+}
+
+/// A path that somebody else has claimed.
+pub struct ClaimedPath {
+    /// The path.
+    pub path: RepoPath,
+    /// The claim, on the path itself or above it.
+    pub info: ClaimInfo,
+}
+
+/// `claimed by Ada (8f4c02d7a1b2) on main, 2 hours ago`.
+pub fn mark(info: &ClaimInfo) -> String {
+    format!("claimed {}", ClaimLine::new(info, &BTreeMap::new()).whose())
+}
+
+/// Who has claimed a path, in JSON.
+pub fn value(info: &ClaimInfo) -> Json {
+    object! {
+        info.{by},
+        device: encode_hex(&info.writer.device),
+        since: rfc3339(info.claim.since, 0, 0),
+        state: info.word(),
+        at: info.held_at.first(),
+    }
+}
+
+/// Returns the claims of others on some paths. Without paths, and where nobody has claimed anything, this
+/// costs nothing.
+pub fn of_others<'p>(
+    repo: &Repo,
+    paths: impl Iterator<Item = &'p RepoPath>,
+) -> Result<Vec<ClaimedPath>, Failure> {
+    let mut paths = paths.peekable();
+    if paths.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let table = repo.claims()?;
+    if table.claims().iter().all(|info| info.is_own) {
+        return Ok(Vec::new());
+    }
+    let found = paths.filter_map(|path| {
+        let info = table.others_on(path).next()?.clone();
+        let path = path.clone();
+        Some(ClaimedPath { path, info })
+    });
+    Ok(found.collect())
+}
+
+/// Warns of claims of others on paths that a command has changed.
+pub fn warn(context: &Context, found: &[ClaimedPath]) {
+    for claimed in found.iter().take(WARNED) {
+        context.ui.warn(told(&claimed.path, &claimed.info));
+    }
+    if let Some(more) = found.len().checked_sub(WARNED).filter(|more| *more > 0) {
+        let more = count(more as u64, "more path", "more paths");
+        let text = format_args!("others have claimed {more}: dmv claims");
+        context.ui.warn(text);
+    }
+}

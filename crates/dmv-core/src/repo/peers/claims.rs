@@ -1,0 +1,559 @@
+//! Who works on what, as a repository knows it: the lists of claims, which of them hold here, and what remotes
+//! have told. docs/format/claims.md specifies the values of the view.
+//!
+//! Every repository arbitrates: of claims that exclude each other, the one that arrived first holds here. That
+//! is worth something where several people meet, at a disk, an account or a server.
+
+use super::exchange::{RefUpdate, retrying};
+use crate::claims::{
+    Claim, ClaimBook, ClaimRef, DEVICE_BYTES, HeldClaims, PLACE_BYTES, PathIndex, SignedList,
+    Writer, settle,
+};
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::object::codec::{DecodeError, Decoder};
+use crate::object::name::RepoPath;
+use crate::object::tree::lookup_path;
+use crate::object::{ObjectError, ObjectRead};
+use crate::refs::{Change, Effect};
+use crate::repo::base::error::{PlaceError, RepoError};
+use crate::repo::base::keys::{
+    CLAIM_LISTS, CLAIMS_AT, CLAIMS_ENFORCED, CLAIMS_HELD, claim_list_key, claims_at_prefix,
+};
+use crate::repo::base::publish::{OperationRequest, change, set};
+use crate::repo::base::repo::Repo;
+use crate::repo::base::transaction::Transaction;
+use std::collections::{BTreeMap, BTreeSet};
+
+const VERSION: u8 = 1;
+const ENFORCED: &[u8] = b"true";
+/// Bytes of a part of a value.
+const PART_BYTES: usize = 96 << 10;
+/// The number of the first part.
+const FIRST_PART: &str = "000";
+/// How many branches are searched for a version that a push brings.
+const MAX_TIPS: usize = 256;
+
+/// What a remote has told of claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimsThere {
+    /// The id of its repository.
+    pub place: [u8; PLACE_BYTES],
+    /// The claims that hold there.
+    pub held: HeldClaims,
+    /// Whether it refuses pushes that change what others hold.
+    pub enforced: bool,
+}
+
+impl ClaimsThere {
+    fn encode(&self) -> Vec<u8> {
+        let head = [VERSION, u8::from(self.enforced)];
+        [&head[..], &self.place, &self.held.encode()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<ClaimsThere, DecodeError> {
+        let mut input = Decoder::new(bytes);
+        input.version(VERSION..=VERSION)?;
+        let enforced = match input.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(input.error("unknown flags")),
+        };
+        let place = input.take(PLACE_BYTES)?.try_into().expect("it was taken");
+        let held = HeldClaims::decode(input.take(input.remaining())?)?;
+        Ok(ClaimsThere {
+            place,
+            held,
+            enforced,
+        })
+    }
+
+    /// Returns a short form of these claims and a book, to compare with what the remote says.
+    pub fn digest(&self, book: &ClaimBook) -> [u8; 16] {
+        let mut rest = self.held.encode();
+        rest.push(u8::from(self.enforced));
+        book.digest(&rest)
+    }
+}
+
+/// What a connection has brought about claims.
+#[derive(Clone, Debug)]
+pub struct ToldClaims {
+    /// The remote, if it has a name.
+    pub remote: Option<String>,
+    /// The lists that it has.
+    pub lists: Vec<SignedList>,
+    /// What holds there.
+    pub there: ClaimsThere,
+}
+
+/// A claim, with what is known of it here.
+#[derive(Clone, Debug)]
+pub struct ClaimInfo {
+    /// The claim.
+    pub claim: Claim,
+    /// Whose it is.
+    pub writer: Writer,
+    /// The name of the user who claims.
+    pub by: String,
+    /// Whether it is one of this device.
+    pub is_own: bool,
+    /// Whether this device has made it in this repository.
+    pub is_here: bool,
+    /// The remotes where it holds.
+    pub held_at: Vec<String>,
+    /// Whether it has come from elsewhere and holds in this repository.
+    pub held_here: bool,
+    /// Who is before it, if somebody is.
+    pub behind: Option<ClaimHolder>,
+}
+
+/// Who has a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimHolder {
+    /// The name of the user.
+    pub by: String,
+    /// The key of the device.
+    pub device: [u8; DEVICE_BYTES],
+    /// The reason.
+    pub reason: String,
+    /// Whether it took the path over.
+    pub took: bool,
+}
+
+impl ClaimInfo {
+    fn is_arbitrated(&self) -> bool {
+        self.held_here || !self.held_at.is_empty()
+    }
+
+    /// Returns the word for the claim's state.
+    pub fn word(&self) -> &'static str {
+        match &self.behind {
+            Some(holder) if holder.took => "taken",
+            Some(_) => "noted",
+            None if self.is_arbitrated() => "held",
+            None => "noted",
+        }
+    }
+}
+
+/// All claims that a repository knows, in order of their paths and times.
+#[derive(Debug, Default)]
+pub struct ClaimTable {
+    claims: Vec<ClaimInfo>,
+    /// Those of other devices that have their paths.
+    others: PathIndex<usize>,
+}
+
+impl ClaimTable {
+    /// Returns the claims.
+    pub fn claims(&self) -> &[ClaimInfo] {
+        &self.claims
+    }
+
+    /// Returns the claims of other devices that have this path, one above it or one below it.
+    pub fn others_on(&self, path: &RepoPath) -> impl Iterator<Item = &ClaimInfo> + use<'_> {
+        self.others.overlapping(path).map(|n| &self.claims[*n])
+    }
+
+    /// Returns the claim of another device that has all of this path: it is on the path or above it.
+    pub fn of_another(&self, path: &RepoPath) -> Option<&ClaimInfo> {
+        self.others_on(path)
+            .find(|info| path.starts_with(&info.claim.path))
+    }
+}
+
+/// An own claim that somebody else is before now.
+#[derive(Clone, Debug)]
+pub struct DisplacedClaim {
+    /// Its path.
+    pub path: RepoPath,
+    /// Who has it.
+    pub holder: ClaimHolder,
+}
+
+impl Repo {
+    /// Returns the lists of claims that are known here.
+    pub fn claim_book(&self) -> Result<ClaimBook, RepoError> {
+        let mut book = ClaimBook::default();
+        for (key, value) in self.refs.with_prefix(CLAIM_LISTS)? {
+            let list = SignedList::decode_checked(&value).map_err(|e| damaged(self, &key, e))?;
+            let joined = book.join(list);
+            joined.map_err(|_| damaged(self, &key, "there are too many claims"))?;
+        }
+        Ok(book)
+    }
+
+    /// Returns which claims hold here, and whether pushes keep to them.
+    pub fn claims_here(&self) -> Result<ClaimsThere, RepoError> {
+        let held = match joined_parts(self, CLAIMS_HELD)? {
+            Some(value) => HeldClaims::decode(&value).map_err(|e| damaged(self, CLAIMS_HELD, e))?,
+            None => HeldClaims::default(),
+        };
+        Ok(ClaimsThere {
+            place: *self.id.as_bytes(),
+            held,
+            enforced: self.refs.get(CLAIMS_ENFORCED)?.as_deref() == Some(ENFORCED),
+        })
+    }
+
+    /// Returns what a remote has told; nothing if it was never asked.
+    pub fn claims_at(&self, remote: &str) -> Result<ClaimsThere, RepoError> {
+        let key = claims_at_prefix(remote);
+        match joined_parts(self, &key)? {
+            Some(value) => ClaimsThere::decode(&value).map_err(|e| damaged(self, &key, e)),
+            None => Ok(ClaimsThere::default()),
+        }
+    }
+
+    /// Sets whether pushes to this repository keep to the claims of other devices.
+    pub fn enforce_claims(
+        &self,
+        enforced: bool,
+        request: &OperationRequest,
+    ) -> Result<(), RepoError> {
+        let mut tx = Transaction::begin(self, request);
+        let value = enforced.then(|| ENFORCED.to_vec());
+        tx.set(CLAIMS_ENFORCED.to_owned(), value)?;
+        tx.publish_changes(Effect::Kept)
+    }
+
+    /// Takes lists of claims that a client has sent. Claims that there is no room for are left out.
+    pub fn take_claims(
+        &self,
+        lists: &[SignedList],
+        request: &OperationRequest,
+    ) -> Result<(), RepoError> {
+        retrying(self, || {
+            let before = self.claim_book()?;
+            let after = joined(&before, lists);
+            let changes = claim_changes(self, &before, &after)?;
+            Transaction::begin(self, request)
+                .with(changes)
+                .publish_changes(Effect::Kept)
+        })
+    }
+
+    /// Notes what a remote has told of claims. Returns the own claims that somebody else is before now.
+    pub fn note_claims(
+        &self,
+        told: &ToldClaims,
+        request: &OperationRequest,
+    ) -> Result<Vec<DisplacedClaim>, RepoError> {
+        let known = self.claims()?;
+        let known = displaced(&known);
+        retrying(self, || {
+            let before = self.claim_book()?;
+            let after = joined(&before, &told.lists);
+            let mut tx = Transaction::begin(self, request);
+            tx.change(claim_changes(self, &before, &after)?);
+            if let Some(remote) = &told.remote
+                && self.claims_at(remote)? != told.there
+            {
+                let key = claims_at_prefix(remote);
+                tx.change(part_changes(self, &key, &told.there.encode())?);
+            }
+            tx.publish_changes(Effect::Kept)
+        })?;
+        let mut now = displaced(&self.claims()?);
+        now.retain(|claim, _| !known.contains_key(claim));
+        let new = now.into_iter().map(|(claim, holder)| DisplacedClaim {
+            path: claim.path,
+            holder,
+        });
+        Ok(new.collect())
+    }
+
+    /// Returns all claims that are known here.
+    pub fn claims(&self) -> Result<ClaimTable, RepoError> {
+        let book = self.claim_book()?;
+        if book.is_empty() {
+            return Ok(ClaimTable::default());
+        }
+        let mut there = BTreeMap::new();
+        for (key, _) in self.refs.with_prefix(CLAIMS_AT)? {
+            if let Some((remote, FIRST_PART)) = key[CLAIMS_AT.len()..].split_once('/') {
+                there.insert(remote.to_owned(), self.claims_at(remote)?.held);
+            }
+        }
+        let known = KnownClaims {
+            place: *self.id.as_bytes(),
+            own: self.own_device(),
+            first: settle(&book, &HeldClaims::default()),
+            here: self.claims_here()?.held,
+            there,
+            book,
+        };
+        Ok(known.table())
+    }
+
+    /// Returns the first claim that a push keeps this device from passing: one of another device that holds
+    /// in `there`, on a path of which the push brings a new version.
+    ///
+    /// `tips` are the commits that the remote has. What is absent here is not looked at.
+    pub fn claim_against_push(
+        &self,
+        update: &RefUpdate,
+        tips: &[ObjectId],
+        there: &HeldClaims,
+        device: Option<[u8; DEVICE_BYTES]>,
+    ) -> Result<Option<ClaimInfo>, RepoError> {
+        let (Some(new), true) = (update.new, update.key.starts_with("branch/")) else {
+            return Ok(None);
+        };
+        let book = self.claim_book()?;
+        let objects = self.objects();
+        let Some(tree) = tree_of(objects, &new)? else {
+            return Ok(None);
+        };
+        let is_other = |claim: &&ClaimRef| Some(claim.writer.device) != device;
+        for held in there.iter().filter(is_other) {
+            let list = book.get(&held.writer).map(SignedList::list);
+            let Some((list, claim)) = list.and_then(|list| Some((list, list.at(&held.path)?)))
+            else {
+                continue;
+            };
+            let brings = Brings {
+                objects,
+                path: &held.path,
+                version: version_at(objects, tree, &held.path)?,
+            };
+            let is_known = match update.old {
+                Some(old) => brings.is_at(&old)?,
+                None => Some(claim.version) == brings.version,
+            };
+            if is_known || brings.version.is_none() || brings.is_at_any(tips)? {
+                continue;
+            }
+            return Ok(Some(ClaimInfo {
+                claim: claim.clone(),
+                writer: held.writer,
+                by: list.by.clone(),
+                is_own: false,
+                is_here: false,
+                held_at: Vec::new(),
+                held_here: true,
+                behind: None,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+/// A version that a push has at a path: `Some(None)` if it has none there, `None` if nothing can be told.
+struct Brings<'a> {
+    objects: &'a dyn ObjectRead,
+    path: &'a RepoPath,
+    version: Option<Option<ObjectId>>,
+}
+
+impl Brings<'_> {
+    fn is_at(&self, commit: &ObjectId) -> Result<bool, RepoError> {
+        let tree = tree_of(self.objects, commit)?;
+        let version = tree.map(|tree| version_at(self.objects, tree, self.path));
+        Ok(version.transpose()?.flatten() == self.version)
+    }
+
+    fn is_at_any(&self, commits: &[ObjectId]) -> Result<bool, RepoError> {
+        for commit in commits.iter().take(MAX_TIPS) {
+            if self.is_at(commit)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn tree_of(objects: &dyn ObjectRead, commit: &ObjectId) -> Result<Option<ObjectId>, RepoError> {
+    Ok(present(load_commit(objects, commit))?.map(|commit| commit.tree))
+}
+
+/// Returns the id of what a tree has at a path: `Some(None)` for nothing, `None` if it cannot be told.
+pub fn version_at(
+    objects: &dyn ObjectRead,
+    tree: ObjectId,
+    path: &RepoPath,
+) -> Result<Option<Option<ObjectId>>, RepoError> {
+    let entry = present(lookup_path(objects, &tree, path))?;
+    Ok(entry.map(|entry| entry.map(|entry| entry.id)))
+}
+
+/// Turns what is absent into `None`.
+fn present<T>(found: Result<T, ObjectError>) -> Result<Option<T>, RepoError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(ObjectError::Missing { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn damaged(repo: &Repo, key: &str, why: impl std::fmt::Display) -> RepoError {
+    RepoError::Place(PlaceError::Damaged {
+        path: repo.refs.path().to_owned(),
+        why: format!("{key} is invalid: {why}"),
+    })
+}
+
+/// Returns a value that lies in parts; `None` if there is none.
+fn joined_parts(repo: &Repo, prefix: &str) -> Result<Option<Vec<u8>>, RepoError> {
+    let parts = repo.refs.with_prefix(prefix)?;
+    let bytes = parts.iter().flat_map(|(_, part)| part).copied();
+    Ok((!parts.is_empty()).then(|| bytes.collect()))
+}
+
+/// Returns the changes that make the parts of a value those of `value`.
+fn part_changes(repo: &Repo, prefix: &str, value: &[u8]) -> Result<Vec<Change>, RepoError> {
+    let mut new: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for (n, part) in value.chunks(PART_BYTES).enumerate() {
+        new.insert(format!("{prefix}{n:03}"), part.to_vec());
+    }
+    let mut changes = Vec::new();
+    for (key, old) in repo.refs.with_prefix(prefix)? {
+        let new = new.remove(&key);
+        if new.as_ref() != Some(&old) {
+            let old = Some(old);
+            changes.push(Change { key, old, new });
+        }
+    }
+    changes.extend(new.into_iter().map(|(key, part)| set(key, part)));
+    Ok(changes)
+}
+
+/// Returns the changes that forget what a remote has told of claims.
+pub fn forget_claims_at(repo: &Repo, remote: &str) -> Result<Vec<Change>, RepoError> {
+    part_changes(repo, &claims_at_prefix(remote), &[])
+}
+
+/// Returns a book with further lists, as far as it has room for them.
+fn joined(before: &ClaimBook, lists: &[SignedList]) -> ClaimBook {
+    let mut after = before.clone();
+    for list in lists {
+        // A list without room stays with its writer.
+        let _ = after.join(list.clone());
+    }
+    after
+}
+
+/// Returns the changes of the view from one book to the next, and what holds then.
+pub fn claim_changes(
+    repo: &Repo,
+    before: &ClaimBook,
+    after: &ClaimBook,
+) -> Result<Vec<Change>, RepoError> {
+    let mut changes = Vec::new();
+    for list in after.lists() {
+        let writer = list.list().writer;
+        if before.get(&writer) != Some(list) {
+            let value = Some(list.as_bytes().to_vec());
+            changes.push(change(&repo.refs, claim_list_key(&writer), value)?);
+        }
+    }
+    if !changes.is_empty() {
+        let held = settle(after, &repo.claims_here()?.held).encode();
+        changes.extend(part_changes(repo, CLAIMS_HELD, &held)?);
+    }
+    Ok(changes)
+}
+
+/// Returns the own claims that somebody else is before.
+fn displaced(table: &ClaimTable) -> BTreeMap<ClaimRef, ClaimHolder> {
+    let own = table.claims.iter().filter(|info| info.is_own);
+    own.filter_map(|info| {
+        let (writer, path) = (info.writer, info.claim.path.clone());
+        Some((ClaimRef { writer, path }, info.behind.clone()?))
+    })
+    .collect()
+}
+
+/// What a repository knows of claims.
+struct KnownClaims {
+    place: [u8; PLACE_BYTES],
+    own: Option<[u8; DEVICE_BYTES]>,
+    book: ClaimBook,
+    /// What would hold if nobody had arbitrated.
+    first: HeldClaims,
+    here: HeldClaims,
+    there: BTreeMap<String, HeldClaims>,
+}
+
+impl KnownClaims {
+    fn table(&self) -> ClaimTable {
+        let mut claims: Vec<ClaimInfo> = Vec::new();
+        for list in self.book.lists() {
+            let list = list.list();
+            claims.extend(list.claims.iter().map(|claim| {
+                let path = claim.path.clone();
+                let known = ClaimRef {
+                    writer: list.writer,
+                    path,
+                };
+                let at = self.there.iter().filter(|(_, held)| held.has(&known));
+                ClaimInfo {
+                    claim: claim.clone(),
+                    writer: list.writer,
+                    by: list.by.clone(),
+                    is_own: self.own == Some(list.writer.device),
+                    is_here: self.own == Some(list.writer.device)
+                        && list.writer.place == self.place,
+                    held_at: at.map(|(remote, _)| remote.clone()).collect(),
+                    held_here: list.writer.place != self.place && self.here.has(&known),
+                    behind: None,
+                }
+            }));
+        }
+        claims.sort_by(|a, b| {
+            let paths = a.claim.path.as_bytes().cmp(b.claim.path.as_bytes());
+            paths.then((a.claim.time, a.writer).cmp(&(b.claim.time, b.writer)))
+        });
+        let having = self.having(&claims);
+        let mut others = PathIndex::default();
+        let mut index = PathIndex::default();
+        for n in &having {
+            let info = &claims[*n];
+            index.add(&info.claim.path, *n);
+            if !info.is_own {
+                others.add(&info.claim.path, *n);
+            }
+        }
+        for n in (0..claims.len()).filter(|n| !having.contains(n)) {
+            let mine = &claims[n];
+            let has_taken =
+                |other: &ClaimInfo| other.claim.takes && other.claim.time > mine.claim.time;
+            let others = index.overlapping(&mine.claim.path).map(|n| &claims[*n]);
+            let others = others.filter(|other| other.writer.device != mine.writer.device);
+            // Whoever has taken the path over says more than others who have a part of it.
+            let holder = others
+                .max_by_key(|other| has_taken(other))
+                .map(|other| ClaimHolder {
+                    by: other.by.clone(),
+                    device: other.writer.device,
+                    reason: other.claim.reason.clone(),
+                    took: has_taken(other),
+                });
+            claims[n].behind = holder;
+        }
+        ClaimTable { claims, others }
+    }
+
+    /// Returns the claims that have their paths: those that a place has arbitrated, and of the others those
+    /// that came first.
+    fn having(&self, claims: &[ClaimInfo]) -> BTreeSet<usize> {
+        let mut arbitrated = PathIndex::default();
+        for (n, info) in claims.iter().enumerate() {
+            if info.is_arbitrated() {
+                arbitrated.add(&info.claim.path, n);
+            }
+        }
+        let has = |(_, info): &(usize, &ClaimInfo)| {
+            let is_other = |n: &usize| claims[*n].writer.device != info.writer.device;
+            let known = ClaimRef {
+                writer: info.writer,
+                path: info.claim.path.clone(),
+            };
+            info.is_arbitrated()
+                || self.first.has(&known) && !arbitrated.overlapping(&info.claim.path).any(is_other)
+        };
+        let all = claims.iter().enumerate().filter(has);
+        all.map(|(n, _)| n).collect()
+    }
+}

@@ -1,0 +1,362 @@
+//! Claims between repositories: who holds a path, what travels, undo, recovery, and pushes that keep to claims.
+
+use dmv_core::claims::{ClaimSignature, DEVICE_BYTES, MAX_CLAIMS, SignedList};
+use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
+use dmv_core::repo::{
+    ClaimInfo, ClaimOptions, ClaimOutcome, Claimant, Peer, Refusal, Repo, ResetFiles, UndoOptions,
+    UndoWhat,
+};
+use dmv_net::identity::DeviceKey;
+use dmv_net::ops::{self, FetchOptions, Network, PushOptions, RefTip, Remote};
+use dmv_net::session::{Client, Link, ReceivedClaims, serve};
+use dmv_net::transport::Url;
+use dmv_net::wire::Access;
+use dmv_tests::peers::{Done, Place};
+use dmv_tests::scratch::request;
+use std::sync::Barrier;
+
+/// A user with a device.
+#[derive(Clone)]
+struct User {
+    name: &'static str,
+    key: DeviceKey,
+}
+
+impl User {
+    fn new(name: &'static str) -> User {
+        let key = DeviceKey::generate();
+        User { name, key }
+    }
+}
+
+impl Claimant for User {
+    fn known_device(&self) -> Option<[u8; DEVICE_BYTES]> {
+        Some(*self.key.public().as_bytes())
+    }
+
+    fn device(&self) -> Result<[u8; DEVICE_BYTES], String> {
+        Ok(*self.key.public().as_bytes())
+    }
+
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn sign(&self, statement: &[u8]) -> Result<ClaimSignature, String> {
+        Ok(self.key.sign_claims(statement))
+    }
+}
+
+/// A clone of a repository, and its user.
+struct Desk {
+    place: Place,
+    user: User,
+}
+
+impl Desk {
+    fn at(name: &'static str, nas: &Place) -> Done<Desk> {
+        let desk = Desk {
+            place: Place::new()?,
+            user: User::new(name),
+        };
+        desk.fetch(nas)?;
+        Ok(desk)
+    }
+
+    fn repo(&self) -> Done<Repo> {
+        let repo = self.place.again()?;
+        repo.claim_as(Box::new(self.user.clone()));
+        Ok(repo)
+    }
+
+    fn claims(&self) -> Done<Vec<(String, String, &'static str)>> {
+        let table = self.repo()?.claims()?;
+        let told = |info: &ClaimInfo| (info.claim.path.to_string(), info.by.clone(), info.word());
+        Ok(table.claims().iter().map(told).collect())
+    }
+
+    fn fetch(&self, nas: &Place) -> Done {
+        let options = FetchOptions::new(remote(nas), request("fetch"));
+        ops::fetch(&self.repo()?, &options, &caller(nas), &Job::default())?;
+        Ok(())
+    }
+
+    fn claim(&self, nas: &Place, path: &str, takes: bool) -> Done<bool> {
+        let report = ops::claim(
+            &self.repo()?,
+            &remote(nas),
+            &options(path, takes),
+            &caller(nas),
+            &Job::default(),
+        )?;
+        assert!(report.is_known);
+        let claims = self.claims()?;
+        let own = claims
+            .iter()
+            .find(|claim| claim.0 == path && claim.1 == self.user.name);
+        let is_claimed = matches!(report.outcome, ClaimOutcome::Claimed);
+        assert_eq!(
+            is_claimed,
+            own.is_some_and(|claim| claim.2 == "held"),
+            "{claims:?}"
+        );
+        Ok(is_claimed)
+    }
+
+    /// Claims without a connection.
+    fn note(&self, path: &str) -> Done<bool> {
+        let outcome = self.repo()?.claim(&options(path, false))?;
+        Ok(matches!(outcome, ClaimOutcome::Claimed))
+    }
+
+    fn undo(&self, what: UndoWhat) -> Done {
+        let options = UndoOptions {
+            what,
+            settings: Default::default(),
+            request: request("undo"),
+        };
+        self.repo()?.undo(&options, &Job::default())?;
+        Ok(())
+    }
+}
+
+fn options(path: &str, takes: bool) -> ClaimOptions {
+    ClaimOptions {
+        paths: vec![RepoPath::parse(path.as_bytes()).expect("a path")],
+        reason: "why".to_owned(),
+        takes,
+        request: request("claim"),
+    }
+}
+
+fn remote(nas: &Place) -> Remote {
+    Remote::new("nas", Url::Path(nas.dir.path().to_owned()))
+}
+
+fn caller(nas: &Place) -> Network {
+    Network::new(request("from a desk")).with(remote(nas))
+}
+
+fn told(claims: &[(&str, &str, &'static str)]) -> Vec<(String, String, &'static str)> {
+    let told = claims.iter();
+    told.map(|(path, by, word)| ((*path).to_owned(), (*by).to_owned(), *word))
+        .collect()
+}
+
+#[test]
+fn of_three_that_claim_at_once_one_holds_the_path() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let desks = ["ada", "bob", "eve"].map(|name| Desk::at(name, &nas));
+    let desks = desks.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for round in 0..5 {
+        let path = format!("d0/f{round}");
+        let start = Barrier::new(3);
+        let claimed: Vec<bool> = std::thread::scope(|scope| {
+            let threads = desks.iter().map(|desk| {
+                scope.spawn(|| {
+                    start.wait();
+                    desk.claim(&nas, &path, false).map_err(|e| e.to_string())
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            let ended = threads.into_iter().map(|thread| thread.join());
+            ended
+                .map(|end| end.expect("no panic"))
+                .collect::<Result<_, _>>()
+        })?;
+        assert_eq!(
+            claimed.iter().filter(|held| **held).count(),
+            1,
+            "{claimed:?}"
+        );
+        for desk in &desks {
+            desk.fetch(&nas)?;
+            let claims = desk.claims()?;
+            let here: Vec<_> = claims.iter().filter(|claim| claim.0 == path).collect();
+            assert_eq!(here.len(), 1, "{here:?}");
+            assert_eq!(here[0].2, "held");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_claim_is_noted_offline_and_held_after_the_next_contact() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    assert!(ada.note("d0")?);
+    assert!(bob.note("d0/f0")?);
+    assert_eq!(ada.claims()?, told(&[("d0", "ada", "noted")]));
+    bob.fetch(&nas)?;
+    assert_eq!(bob.claims()?, told(&[("d0/f0", "bob", "held")]));
+    ada.fetch(&nas)?;
+    let both = told(&[("d0", "ada", "noted"), ("d0/f0", "bob", "held")]);
+    assert_eq!(ada.claims()?, both);
+    assert!(!ada.claim(&nas, "d0/f0", false)?);
+    assert!(ada.claim(&nas, "d0/f0", true)?);
+    bob.fetch(&nas)?;
+    let words: Vec<_> = bob.claims()?.iter().map(|claim| claim.2).collect();
+    assert_eq!(words, ["noted", "taken", "held"]);
+    Ok(())
+}
+
+#[test]
+fn undo_takes_a_claim_back_everywhere_and_redo_makes_it_again() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    assert!(ada.claim(&nas, "d0", false)?);
+    assert!(ada.note("d1")?);
+    ada.fetch(&nas)?;
+    ada.undo(UndoWhat::Last)?;
+    assert_eq!(ada.claims()?, told(&[("d0", "ada", "held")]));
+    ada.undo(UndoWhat::Last)?;
+    assert_eq!(ada.claims()?, []);
+    bob.fetch(&nas)?;
+    assert_eq!(bob.claims()?.len(), 2, "nobody has told him yet");
+    ada.fetch(&nas)?;
+    bob.fetch(&nas)?;
+    assert_eq!(bob.claims()?, []);
+    ada.undo(UndoWhat::LastUndo)?;
+    ada.fetch(&nas)?;
+    bob.fetch(&nas)?;
+    assert_eq!(bob.claims()?, told(&[("d0", "ada", "held")]));
+    Ok(())
+}
+
+#[test]
+fn claims_survive_the_loss_of_the_database() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    assert!(ada.claim(&nas, "d0", false)?);
+    assert!(bob.claim(&nas, "d1", false)?);
+    let before = bob.claims()?;
+    for dir in [bob.place.dir.path(), nas.dir.path()] {
+        std::fs::remove_file(dir.join(".dmv/refs.db"))?;
+        let place = dmv_core::repo::discover(dir)?;
+        dmv_core::repo::recover(&place, &Job::default())?;
+    }
+    assert_eq!(bob.claims()?, before);
+    assert!(!bob.claim(&nas, "d0/f0", false)?);
+    Ok(())
+}
+
+#[test]
+fn a_repository_that_keeps_to_claims_refuses_other_versions_by_others() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    nas.again()?.enforce_claims(true, &request("enforce"))?;
+    assert!(ada.claim(&nas, "d0", false)?);
+    for desk in [&bob, &ada] {
+        let repo = desk.repo()?;
+        let tip = repo.resolve("nas/main")?;
+        let (settings, job) = (Default::default(), Job::default());
+        repo.reset(tip, ResetFiles::Match, &request("reset"), &settings, &job)?;
+    }
+    let push = |desk: &Desk| -> Done<Option<Refusal>> {
+        let repo = desk.repo()?;
+        let tip = RefTip::branch("main", repo.resolve("main")?);
+        let options = PushOptions::new(remote(&nas), vec![tip], request("push"));
+        let report = ops::push(&repo, &options, &caller(&nas), &Job::default())?;
+        Ok(report.moved.first().and_then(|moved| moved.refused))
+    };
+    bob.place.write("d1/f1", b"bob's")?;
+    bob.place.commit("what nobody claims")?;
+    assert_eq!(push(&bob)?, None);
+    bob.place.write("d0/f0", b"bob's")?;
+    bob.place.commit("what ada holds")?;
+    assert_eq!(push(&bob)?, Some(Refusal::Held));
+    assert!(bob.claim(&nas, "d0", true)?);
+    assert_eq!(push(&bob)?, None);
+    Ok(())
+}
+
+#[test]
+fn a_reader_tells_only_claims_of_devices_that_the_server_knows() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let ada = Desk::at("ada", &nas)?;
+    assert!(ada.note("d0")?);
+    let tell = || -> Done {
+        let (repo, server, job) = (ada.repo()?, nas.again()?, Job::default());
+        let (ours, theirs) = Link::pair();
+        let served = std::thread::spawn(move || {
+            let request = request("reader");
+            serve(&server, theirs, Access::Read, &request, &Job::default()).map(drop)
+        });
+        let mut client = Client::connect(&repo, ours, &job)?;
+        client.exchange_claims(Some("nas"), true, &request("fetch"))?;
+        client.finish(Vec::new());
+        Ok(served.join().expect("no panic")?)
+    };
+    tell()?;
+    assert!(nas.again()?.claim_book()?.is_empty());
+    let peer = Peer {
+        key: ada.user.key.public(),
+        name: "ada".to_owned(),
+        access: dmv_core::repo::Access::Read,
+    };
+    nas.again()?.trust(&peer, request("trust"))?;
+    tell()?;
+    assert_eq!(nas.again()?.claim_book()?.lists().len(), 1);
+    assert_eq!(ada.claims()?, told(&[("d0", "ada", "held")]));
+    Ok(())
+}
+
+#[test]
+fn what_a_peer_tells_is_checked_before_it_is_taken() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let ada = Desk::at("ada", &nas)?;
+    assert!(ada.note("d0")?);
+    let book = ada.repo()?.claim_book()?;
+    let good = book
+        .lists()
+        .next()
+        .map(SignedList::as_bytes)
+        .ok_or("a list")?;
+    assert!(ReceivedClaims::default().add(&[good.to_vec()]).is_ok());
+    let (mut bad, mut later) = (good.to_vec(), good.to_vec());
+    *bad.last_mut().ok_or("bytes")? ^= 1;
+    later[0] = 2;
+    assert!(ReceivedClaims::default().add(&[bad]).is_err());
+    assert!(
+        ReceivedClaims::default()
+            .add(&[vec![1; 600 << 10]])
+            .is_err()
+    );
+    let mut received = ReceivedClaims::default();
+    received.add(&[later])?;
+    assert_eq!(
+        received.into_lists(),
+        [],
+        "only later programs know what it says"
+    );
+    Ok(())
+}
+
+#[test]
+fn as_many_claims_as_a_repository_takes_are_held_and_survive() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let names = ["ada", "bob", "eve", "joe"];
+    let desks = names.map(|name| Desk::at(name, &nas));
+    let desks = desks.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for desk in &desks {
+        let path = |n: usize| format!("shots/scene-{:03}/{}-{n:04}.psd", n % 40, desk.user.name);
+        let paths = (0..MAX_CLAIMS / 4).map(|n| RepoPath::parse(path(n).as_bytes()));
+        let all = ClaimOptions {
+            paths: paths.collect::<Result<_, _>>()?,
+            ..options("a", false)
+        };
+        assert!(matches!(desk.repo()?.claim(&all)?, ClaimOutcome::Claimed));
+        desk.fetch(&nas)?;
+    }
+    let ada = &desks[0];
+    ada.fetch(&nas)?;
+    assert_eq!(ada.claims()?.len(), MAX_CLAIMS);
+    assert!(ada.claims()?.iter().all(|claim| claim.2 == "held"));
+    assert!(ada.note("one more").is_err(), "there is no room");
+    let dir = nas.dir.path();
+    std::fs::remove_file(dir.join(".dmv/refs.db"))?;
+    dmv_core::repo::recover(&dmv_core::repo::discover(dir)?, &Job::default())?;
+    assert_eq!(nas.again()?.claims()?.claims().len(), MAX_CLAIMS);
+    Ok(())
+}
