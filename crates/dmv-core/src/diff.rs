@@ -574,7 +574,7 @@ mod tests {
             builder.push(&entry, &mut &mem)?;
             Ok::<_, ObjectError>(builder.finish(&mut &mem)?.id)
         };
-        let (old, new) = (with(None)?, with(Some(&[2, 0]))?);
+        let (old, new) = (with(None)?, with(Some(&[99, 0]))?);
         let found = changes(&mem, Some(old), Some(new))?;
         assert_eq!(found.iter().map(tell).collect::<Vec<_>>(), ["*d"]);
         Ok(())

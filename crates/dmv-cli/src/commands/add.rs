@@ -44,7 +44,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Err(_) => return Err(failure("'dmv commit' takes all changes").hint(commit)),
     };
     Err(match (&taken[..], is_all_known) {
-        ([], true) if !paths.is_empty() => {
+        ([], true) if paths.iter().any(|path| *path != ".") => {
             failure("'dmv commit' would take nothing there: it is unchanged, ignored or missing")
                 .hint("dmv status")
         }

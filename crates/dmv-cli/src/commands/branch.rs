@@ -27,14 +27,14 @@ pub struct Args {
     #[arg(value_name = "REV", requires = "name", add = candidates::revision())]
     revision: Option<String>,
     /// Delete the branch NAME; its commits stay, and 'dmv undo' restores it
-    #[arg(short, long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["name", "rename"], add = candidates::branch())]
-    delete: Vec<String>,
-    /// Rename a branch: the names are OLD and NEW, or only NEW for the current branch
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "rename"], add = candidates::branch())]
+    delete: Option<String>,
+    /// Rename the branch OLD to NEW
     #[arg(
         short = 'm',
         long = "move",
-        num_args = 1..=2,
-        value_name = "NAME",
+        num_args = 2,
+        value_names = ["OLD", "NEW"],
         conflicts_with = "name",
         add = candidates::branch()
     )]
@@ -45,25 +45,14 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let kind = RefKind::Branch;
-    if let Some([first, more @ ..]) = args.rename.as_deref() {
-        let head = repo.head()?;
-        let (old, new) = match (more.first(), head.branch()) {
-            (Some(new), _) => (&first[..], new),
-            (None, Some(current)) => (current, first),
-            (None, None) => {
-                let text = "the worktree is on no branch, so the command has to name one";
-                return Err(Failure::usage(text).hint("dmv branch -m OLD NEW"));
-            }
-        };
+    if let Some([old, new]) = args.rename.as_deref() {
         repo.rename_branch(old, new, context.request()?)?;
         let all = repo.list_refs(kind)?;
         if let Some(info) = all.iter().find(|info| info.name == *new) {
             refs::print_ref(context, info, &format!("renamed branch {old} to {new}"))?;
         }
-    } else if !args.delete.is_empty() {
-        for name in &args.delete {
-            refs::delete(context, &repo, kind, name)?;
-        }
+    } else if let Some(name) = &args.delete {
+        refs::delete(context, &repo, kind, name)?;
     } else if let Some(name) = &args.name {
         refs::create(context, &repo, kind, name, args.revision.as_deref())?;
     } else {

@@ -15,8 +15,8 @@ pub struct Args {
     #[arg(value_name = "REV", requires = "name", add = candidates::revision())]
     revision: Option<String>,
     /// Delete the tag NAME
-    #[arg(short, long, value_name = "NAME", num_args = 1.., conflicts_with = "name", add = candidates::tag())]
-    delete: Vec<String>,
+    #[arg(short, long, value_name = "NAME", conflicts_with = "name", add = candidates::tag())]
+    delete: Option<String>,
     /// List only tags whose names match PATTERN
     #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "**", hide = true, conflicts_with_all = ["name", "delete"])]
     list: Option<String>,
@@ -26,13 +26,10 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let kind = RefKind::Tag;
-    for name in &args.delete {
-        refs::delete(context, &repo, kind, name)?;
-    }
-    match (args.delete.is_empty(), &args.name) {
-        (false, _) => {}
-        (true, Some(name)) => refs::create(context, &repo, kind, name, args.revision.as_deref())?,
-        (true, None) => {
+    match (&args.delete, &args.name) {
+        (Some(name), _) => refs::delete(context, &repo, kind, name)?,
+        (None, Some(name)) => refs::create(context, &repo, kind, name, args.revision.as_deref())?,
+        (None, None) => {
             let tags = repo.list_refs(kind)?;
             refs::list(
                 context,

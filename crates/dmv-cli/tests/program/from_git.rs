@@ -65,7 +65,7 @@ fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
     };
     let said = place.fails(10, &["clone", "source"])?;
     assert!(
-        said.contains("hint: this is a Git repository: dmv import git "),
+        said.contains("hint: it is a repository of Git: dmv import git "),
         "{said}"
     );
     let said = place.ok(&["import", "git", "source", "film"])?;

@@ -122,6 +122,12 @@ fn in_a_subset_only_what_is_there_moves() -> Outcome {
     assert!(errors.contains("hint: dmv subset add a.txt"), "{errors}");
     place.fails(20, &["mv", "d/x", "x"])?;
     place.ok(&["mv", "d/x", "d/z"])?;
+    let errors = place.fails(5, &["subset", "set", "d/e"])?;
+    assert!(
+        errors.contains("would lose uncommitted changes in d/x"),
+        "{errors}"
+    );
+    place.commit("moved")?;
     place.ok(&["subset", "set", "d/e"])?;
     let errors = place.fails(5, &["mv", "d", "f"])?;
     assert!(
