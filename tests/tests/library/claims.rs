@@ -182,6 +182,34 @@ fn of_three_that_claim_at_once_one_holds_the_path() -> Done {
 }
 
 #[test]
+fn of_commands_that_claim_at_once_in_one_clone_none_loses_its_path() -> Done {
+    let nas = Place::new()?;
+    let desk = Desk::at("Ada", &nas)?;
+    let repos = [desk.repo()?, desk.repo()?, desk.repo()?];
+    let claim = |repo: &Repo, path: &str| match repo.claim(&options(path, false)) {
+        Ok(ClaimOutcome::Claimed) => Ok(()),
+        other => Err(format!("{path}: {other:?}")),
+    };
+    for n in 0..8 {
+        let (together, claim) = (Barrier::new(repos.len()), &claim);
+        std::thread::scope(|scope| {
+            let each = repos.iter().enumerate().map(|(who, repo)| {
+                let together = &together;
+                scope.spawn(move || {
+                    together.wait();
+                    claim(repo, &format!("{who}-{n}"))
+                })
+            });
+            let all: Vec<_> = each.collect();
+            let mut all = all.into_iter();
+            all.try_for_each(|one| one.join().expect("it does not panic"))
+        })?;
+    }
+    assert_eq!(desk.claims()?.len(), 8 * repos.len());
+    Ok(())
+}
+
+#[test]
 fn a_claim_is_noted_offline_and_held_after_the_next_contact() -> Done {
     let nas = Place::with_files(1, 5, 10)?;
     let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);

@@ -2,10 +2,12 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::object::tree::empty_tree_id;
 use dmv_core::repo::{OntoFiles, OntoOptions, OntoReport, Repo, RepoError, VerbError, Who};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Item, fast_dir, files_of, request};
+use dmv_tests::scratch::{Item, commit, fast_dir, files_of, request};
 use std::io;
 
 fn options(message: &str) -> OntoOptions {
@@ -202,6 +204,49 @@ fn a_repository_without_a_commit_takes_only_its_own_branch() -> Done {
         content(&repo, &made, "a")?,
         Some(Item::File(b"1".to_vec(), false))
     );
+    Ok(())
+}
+
+#[test]
+fn what_the_branch_gets_while_files_are_read_is_not_overwritten() -> Done {
+    let temp = fast_dir()?;
+    let repo = Repo::init(temp.path(), "main", true, request("init"))?;
+    commit_of(&repo, &[("a", b"1"), ("b", b"1")])?;
+    let mut slow = repo.files_for_branch(&request("commit"))?;
+    slow.see_branch("main")?;
+    commit_of(&repo, &[("a", b"theirs")])?;
+    put(&mut slow, "a", b"mine")?;
+    let done = slow.commit(&options("slow"));
+    let refused = matches!(
+        &done,
+        Err(RepoError::Verb(VerbError::ChangedOnBranch { .. }))
+    );
+    assert!(refused, "{done:?}");
+    let mut slow = repo.files_for_branch(&request("commit"))?;
+    slow.see_branch("main")?;
+    commit_of(&repo, &[("a", b"theirs again")])?;
+    put(&mut slow, "b", b"mine")?;
+    let made = slow.commit(&options("slow"))?.commit.ok_or("a commit")?;
+    let theirs = Item::File(b"theirs again".to_vec(), false);
+    assert_eq!(content(&repo, &made, "a")?, Some(theirs));
+    Ok(())
+}
+
+#[test]
+fn an_empty_directory_is_stored_with_the_commit_that_brings_it() -> Done {
+    let temp = fast_dir()?;
+    let repo = Repo::init(temp.path(), "main", false, request("init"))?;
+    std::fs::write(temp.path().join("file"), "1")?;
+    commit(&repo, "first")?;
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    files.put_directory(Repo::parse_path(b"report/empty")?);
+    files
+        .commit(&options("directory"))?
+        .commit
+        .ok_or("a commit")?;
+    drop(files);
+    let empty = repo.objects().read(ObjectType::Tree, &empty_tree_id())?;
+    assert!(empty.is_some(), "the tree of the directory is not stored");
     Ok(())
 }
 

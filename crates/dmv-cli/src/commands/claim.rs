@@ -1,12 +1,15 @@
 //! `dmv claim`
 
 use crate::on_demand::remote_failure;
+use crate::ownership::path_argument;
 use crate::peers::{Call, remote};
 use crate::prelude::*;
 use crate::print::claims::told;
 use crate::print::newer::{self, NewerLine};
 use dmv_core::hash::encode_hex;
-use dmv_core::repo::{ClaimInfo, ClaimOptions, ClaimOutcome, NewerReport, RefusedClaim};
+use dmv_core::repo::{
+    ClaimInfo, ClaimOptions, ClaimOutcome, NewerReport, PlaceError, RefusedClaim, RepoError,
+};
 use dmv_core::worktree::select::Paths;
 use dmv_net::ops;
 use dmv_net::ops::{OpsError, Remote};
@@ -126,6 +129,10 @@ fn ask(
         }),
         Ok(report) => failed(Some(report.outcome), too_old(&remote)),
         Err(e) => match e.source {
+            // The disk or the NAS is away.
+            NetError::Repo(RepoError::Place(PlaceError::NotFound(_))) => {
+                failed(None, remote_failure(context, &remote, OpsError::Session(e)))
+            }
             NetError::Cancelled | NetError::Repo(_) => {
                 Err(remote_failure(context, &remote, OpsError::Session(e)))
             }
@@ -165,7 +172,11 @@ fn refuse_newer(context: &Context, repo: &Repo, paths: &[RepoPath]) -> Result<()
         escape(&first.version.path),
         first.mark()
     );
-    let again = hint!("dmv pull or dmv merge first, or: dmv claim --anyway");
+    let path = path_argument(first.version.path.as_bytes());
+    let again = hint!(
+        "dmv pull or dmv merge first, or: dmv claim --anyway {}",
+        path
+    );
     Err(Failure::new("newer", EXIT_REFUSED, message).hint(again))
 }
 
@@ -195,7 +206,7 @@ fn refuse_claimed(context: &Context, refused: &[RefusedClaim]) -> Result<Failure
         n => format!("; and {} more", n - 1),
     };
     let message = format!("{}{more}; nothing was claimed", told(path, holder));
-    let take = hint!("dmv claim --take {}", Argument::value(text_of(path)));
+    let take = hint!("dmv claim --take {}", path_argument(path.as_bytes()));
     Ok(Failure::new("claimed", EXIT_REFUSED, message).hint(take))
 }
 

@@ -48,6 +48,7 @@ pub fn commit(
 ) -> Result<OntoReport, Failure> {
     let _watch = context.watch("committing");
     let mut files = repo.files_for_branch(&options.request)?;
+    files.see_branch(&options.branch)?;
     collect(context, &mut files, args)?;
     supplied(context, repo, "reading directories", || {
         files.commit(options)

@@ -15,7 +15,7 @@ use crate::object::codec::{DecodeError, Decoder};
 use crate::object::name::RepoPath;
 use crate::object::tree::lookup_path;
 use crate::object::{ObjectError, ObjectRead};
-use crate::refs::{Change, Effect};
+use crate::refs::{Change, Effect, RefsError};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::keys::{
     CLAIM_LISTS, CLAIMS_AT, CLAIMS_ENFORCED, CLAIMS_HELD, claim_list_key, claims_at_prefix,
@@ -434,7 +434,8 @@ fn joined(before: &ClaimBook, lists: &[SignedList]) -> ClaimBook {
     after
 }
 
-/// Returns the changes of the view from one book to the next, and what holds then.
+/// Returns the changes of the view from one book to the next, and what holds then. Fails with [`RefsError::Moved`] if
+/// `before` is no longer the book.
 pub fn claim_changes(
     repo: &Repo,
     before: &ClaimBook,
@@ -451,6 +452,11 @@ pub fn claim_changes(
     if !changes.is_empty() {
         let held = settle(after, &repo.claims_here()?.held).encode();
         changes.extend(part_changes(repo, CLAIMS_HELD, &held)?);
+        // The former values in the changes were read after `before`. Another command may have published between.
+        if repo.claim_book()? != *before {
+            let key = CLAIMS_HELD.to_owned();
+            return Err(RefsError::Moved { key }.into());
+        }
     }
     Ok(changes)
 }

@@ -76,7 +76,7 @@ pub struct OntoFiles<'r> {
     edits: Edits,
     /// Directories that are to be there.
     dirs: BTreeSet<RepoPath>,
-    /// The branch's commit when it was first seen.
+    /// The branch's commit when it was first seen: before the files were read, or else at the first attempt.
     seen: Option<ObjectId>,
     /// Bytes of content that the store did not have.
     new_bytes: u64,
@@ -100,6 +100,12 @@ impl Repo {
 }
 
 impl OntoFiles<'_> {
+    /// Notes what the branch has now: changes of the same paths from here on are found.
+    pub fn see_branch(&mut self, branch: &str) -> Result<(), RepoError> {
+        self.seen = tip_of(self.repo, &format!("branch/{branch}"), branch)?;
+        Ok(())
+    }
+
     /// Returns how many paths change.
     pub fn len(&self) -> usize {
         self.edits.len() + self.dirs.len()
@@ -241,6 +247,9 @@ impl OntoFiles<'_> {
             Some(before) => before.tree,
             None => put_empty_tree(tx)?,
         };
+        if !self.dirs.is_empty() {
+            put_empty_tree(tx)?;
+        }
         if before.is_none() {
             // So that the empty tree can be read.
             tx.objects()?;
