@@ -435,11 +435,10 @@ impl Switch<'_> {
     /// Returns whether something at a path or below it differs from the base and from the target.
     fn is_changed(&self, path: &[u8]) -> Result<bool, RepoError> {
         let below = [path, b"/"].concat();
-        let dirty = self.known.dirty.range(path.to_vec()..);
-        for (dirty, _) in dirty.take_while(|(one, _)| one.starts_with(path)) {
-            if dirty != path && !dirty.starts_with(&below) {
-                continue;
-            }
+        let own = self.known.dirty.get_key_value(path).into_iter();
+        let inside = self.known.dirty.range(below.clone()..);
+        let inside = inside.take_while(|(one, _)| one.starts_with(&below));
+        for (dirty, _) in own.chain(inside) {
             // A switch that was cut off has written what the target has.
             let stat = self.stat(dirty, &mut BTreeSet::new())?;
             let is_as_target = match (self.target_entry(dirty)?, stat) {
