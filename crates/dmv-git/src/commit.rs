@@ -230,36 +230,36 @@ fn clip(text: &str, most: usize) -> String {
     text[..end].to_owned()
 }
 
+/// Converts a commit of the empty tree without parents, for tests.
+#[cfg(test)]
+pub(crate) fn first_commit(bytes: &[u8]) -> Commit {
+    use dmv_core::object::tree::empty_tree_id;
+    let git = GitCommit::parse(bytes).expect("a commit");
+    let id = crate::id::id_of(Algorithm::Sha1, crate::id::GitType::Commit, bytes);
+    let tree = TreeSummary {
+        id: empty_tree_id(),
+        bytes: 0,
+        files: 0,
+        entries: 0,
+    };
+    let at = CommitPlace {
+        tree,
+        parents: Vec::new(),
+        generation: 1,
+        git_parents: Vec::new(),
+    };
+    to_dmv(&git, id, at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{GitType, id_of};
-    use dmv_core::object::tree::empty_tree_id;
     use proptest::prelude::*;
 
     const TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
     fn tree() -> GitId {
         GitId::from_hex(TREE.as_bytes()).expect("40 digits")
-    }
-
-    /// Converts a commit of the empty tree without parents.
-    fn convert(bytes: &[u8]) -> Commit {
-        let git = GitCommit::parse(bytes).expect("a commit");
-        let id = id_of(Algorithm::Sha1, GitType::Commit, bytes);
-        let tree = TreeSummary {
-            id: empty_tree_id(),
-            bytes: 0,
-            files: 0,
-            entries: 0,
-        };
-        let at = CommitPlace {
-            tree,
-            parents: Vec::new(),
-            generation: 1,
-            git_parents: Vec::new(),
-        };
-        to_dmv(&git, id, at)
     }
 
     fn back(commit: &Commit) -> Vec<u8> {
@@ -271,7 +271,7 @@ mod tests {
         let text = format!(
             "tree {TREE}\nauthor Ada <a@x> 12 +0100\ncommitter Bo <b@x> -7 -0130\n\none\n\ntwo\n"
         );
-        let commit = convert(text.as_bytes());
+        let commit = first_commit(text.as_bytes());
         assert_eq!(commit.message, "one\n\ntwo");
         let origin = GitOrigin::of(&commit).expect("an origin");
         assert_eq!(origin.form, Form::Usual);
@@ -291,11 +291,11 @@ mod tests {
             b"",
         ] {
             let bytes = [format!("tree {TREE}\n").as_bytes(), after].concat();
-            let commit = convert(&bytes);
+            let commit = first_commit(&bytes);
             assert_eq!(back(&commit), bytes, "{}", after.escape_ascii());
         }
         let latin = b"author A <a> 1 +0000\ncommitter B <b> 2 +0000\nencoding latin1\n\n\xe9\n";
-        let latin = convert(&[format!("tree {TREE}\n").as_bytes(), latin].concat());
+        let latin = first_commit(&[format!("tree {TREE}\n").as_bytes(), latin].concat());
         assert_eq!(latin.message, "é");
     }
 
@@ -305,14 +305,14 @@ mod tests {
         let text = format!(
             "tree {TREE}\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\ngpgsig {long}\n\nm\n"
         );
-        let origin = GitOrigin::of(&convert(text.as_bytes())).expect("an origin");
+        let origin = GitOrigin::of(&first_commit(text.as_bytes())).expect("an origin");
         assert_eq!(origin.form, Form::TooLong);
     }
 
     #[test]
     fn a_commit_of_dmv_says_so_in_git() {
         let text = format!("tree {TREE}\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\n\nm\n");
-        let mut own = convert(text.as_bytes());
+        let mut own = first_commit(text.as_bytes());
         own.extras.clear();
         own.author.name = "A <x>".to_owned();
         own.author.nanos = 5;
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_peer_cannot_add_parents() {
         let text = format!("tree {TREE}\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\n\nm\n");
-        let commit = convert(text.as_bytes());
+        let commit = first_commit(text.as_bytes());
         let id = GitOrigin::of(&commit).expect("an origin").id;
         let more = format!("parent {TREE}\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\n\nm\n");
         for form in [
@@ -344,7 +344,7 @@ mod tests {
         fn every_commit_comes_back_byte_for_byte(after in proptest::collection::vec(any::<u8>(), 0..300)) {
             let bytes = [format!("tree {TREE}\n").as_bytes(), &after].concat();
             prop_assume!(!after.starts_with(b"parent "));
-            let commit = convert(&bytes);
+            let commit = first_commit(&bytes);
             prop_assert!(commit.encode().is_ok());
             prop_assert_eq!(back(&commit), bytes);
         }

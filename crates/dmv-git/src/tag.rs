@@ -47,12 +47,10 @@ pub fn to_git(tag: &Commit, tagged: GitId, ty: GitType) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commit::{self, CommitPlace};
+    use crate::commit::first_commit;
     use crate::id::{Algorithm, id_of};
-    use crate::object::GitCommit;
     use dmv_core::hash::{decode_hex, encode_hex};
     use dmv_core::object::ObjectType;
-    use dmv_core::object::tree::{TreeSummary, empty_tree_id};
 
     #[test]
     fn a_tag_comes_back_byte_for_byte_and_only_for_its_object() {
@@ -122,24 +120,6 @@ mod tests {
             lines += 1;
         }
         assert_eq!(lines, 4);
-    }
-
-    /// A commit of Git without parents, of the empty tree, as DMV has it.
-    fn first_commit(bytes: &[u8]) -> Commit {
-        let id = id_of(Algorithm::Sha1, GitType::Commit, bytes);
-        let tree = TreeSummary {
-            id: empty_tree_id(),
-            bytes: 0,
-            files: 0,
-            entries: 0,
-        };
-        let at = CommitPlace {
-            tree,
-            parents: Vec::new(),
-            generation: 1,
-            git_parents: Vec::new(),
-        };
-        commit::to_dmv(&GitCommit::parse(bytes).expect("a commit"), id, at)
     }
 
     /// The bytes of a first commit.

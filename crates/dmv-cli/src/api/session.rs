@@ -474,6 +474,14 @@ mod tests {
             writeln!(requests, "{{\"jsonrpc\":\"2.0\",{text}}}")
         }
 
+        /// Reads no further answer, and waits for the end of the session. Its input stays open.
+        fn go(self, last: impl FnOnce(&mut PipeWriter) -> io::Result<()>) -> io::Result<()> {
+            drop(self.answers);
+            let mut requests = self.requests.expect("the client has not ended");
+            last(&mut requests)?;
+            self.session.join().expect("the session has no fault")
+        }
+
         /// The next message that is no progress; null at the end.
         fn answer(&mut self) -> io::Result<Value> {
             loop {
@@ -605,32 +613,17 @@ mod tests {
 
     #[test]
     fn a_client_that_is_gone_is_noticed_without_an_answer() -> io::Result<()> {
-        let Client {
-            requests,
-            answers,
-            session,
-            ..
-        } = Client::new()?;
-        let mut requests = requests.ok_or(io::ErrorKind::NotFound)?;
+        let mut client = Client::new()?;
         // Without an id it has neither an answer nor progress.
-        writeln!(requests, r#"{{"jsonrpc":"2.0","method":"gc"}}"#)?;
-        drop(answers);
-        session.join().expect("the session has no fault")
+        client.ask(r#""method":"gc""#)?;
+        client.go(|_| Ok(()))
     }
 
     #[test]
     fn a_client_that_is_gone_ends_everything() -> io::Result<()> {
-        let Client {
-            requests,
-            answers,
-            session,
-            ..
-        } = Client::new()?;
-        let mut requests = requests.ok_or(io::ErrorKind::NotFound)?;
-        writeln!(requests, r#"{{"jsonrpc":"2.0","id":1,"method":"gc"}}"#)?;
-        drop(answers);
-        // The answer to this finds nobody. The input stays open.
-        writeln!(requests, r#"{{"jsonrpc":"2.0","id":2,"method":"log"}}"#)?;
-        session.join().expect("the session has no fault")
+        let mut client = Client::new()?;
+        client.ask(r#""id":1,"method":"gc""#)?;
+        // The answer to this finds nobody.
+        client.go(|requests| writeln!(requests, r#"{{"jsonrpc":"2.0","id":2,"method":"log"}}"#))
     }
 }

@@ -197,7 +197,7 @@ fn tell_without_xattrs(context: &Context) {
     if without > 0 {
         let files = count(without, "file", "files");
         context.ui.warn(format_args!(
-            "{files} did not get all extended attributes: this file system does not take them. Commits keep them"
+            "{files} did not get all extended attributes: the file system refused some"
         ));
     }
 }

@@ -598,7 +598,7 @@ impl<B> EntryWriter<'_, B> {
                 set_permissions(&file, mode)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
-            let lacks_xattrs = set_xattrs(&file, &new.xattrs).is_err();
+            let lacks_xattrs = !set_xattrs(&file, &new.xattrs);
             ours = Some(stat(&file)?);
             let written = fill(dir, name, &file, &new.blob, self.content, cancel)?;
             let mut complete = stat(&file)?;

@@ -179,10 +179,13 @@ pub enum FoundXattrs {
     Known(Xattrs),
 }
 
-/// Gives extended attributes to a new file.
-pub(super) fn set_xattrs(file: &File, all: &Xattrs) -> io::Result<()> {
-    all.iter()
-        .try_for_each(|(name, value)| set_attribute(file, name, value))
+/// Gives extended attributes to a new file, as far as the file system takes them: the content is more important.
+/// Returns whether it took all.
+pub(super) fn set_xattrs(file: &File, all: &Xattrs) -> bool {
+    let set = all
+        .iter()
+        .map(|(name, value)| set_attribute(file, name, value));
+    set.filter(Result::is_err).count() == 0
 }
 
 /// Where the attribute files of a worktree are.
