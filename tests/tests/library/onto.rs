@@ -211,7 +211,16 @@ fn a_repository_without_a_commit_takes_only_its_own_branch() -> Done {
 fn what_the_branch_gets_while_files_are_read_is_not_overwritten() -> Done {
     let temp = fast_dir()?;
     let repo = Repo::init(temp.path(), "main", true, request("init"))?;
+    let mut first = repo.files_for_branch(&request("commit"))?;
+    first.see_branch("main")?;
     commit_of(&repo, &[("a", b"1"), ("b", b"1")])?;
+    put(&mut first, "a", b"mine")?;
+    let done = first.commit(&options("first"));
+    let refused = matches!(
+        &done,
+        Err(RepoError::Verb(VerbError::ChangedOnBranch { .. }))
+    );
+    assert!(refused, "{done:?}");
     let mut slow = repo.files_for_branch(&request("commit"))?;
     slow.see_branch("main")?;
     commit_of(&repo, &[("a", b"theirs")])?;

@@ -76,8 +76,9 @@ pub struct OntoFiles<'r> {
     edits: Edits,
     /// Directories that are to be there.
     dirs: BTreeSet<RepoPath>,
-    /// The branch's commit when it was first seen: before the files were read, or else at the first attempt.
-    seen: Option<ObjectId>,
+    /// The branch's commit when it was first seen, if it had one: before the files were read, or else at the first
+    /// attempt.
+    seen: Option<Option<ObjectId>>,
     /// Bytes of content that the store did not have.
     new_bytes: u64,
     /// Bytes in packs that the content takes.
@@ -102,7 +103,7 @@ impl Repo {
 impl OntoFiles<'_> {
     /// Notes what the branch has now: changes of the same paths from here on are found.
     pub fn see_branch(&mut self, branch: &str) -> Result<(), RepoError> {
-        self.seen = tip_of(self.repo, &format!("branch/{branch}"), branch)?;
+        self.seen = Some(tip_of(self.repo, &format!("branch/{branch}"), branch)?);
         Ok(())
     }
 
@@ -240,8 +241,8 @@ impl OntoFiles<'_> {
         let repo = self.repo;
         let key = format!("branch/{}", options.branch);
         let tip = tip_of(repo, &key, &options.branch)?;
-        self.seen = self.seen.or(tip);
-        self.check_untouched(options, tip)?;
+        let seen = *self.seen.get_or_insert(tip);
+        self.check_untouched(options, options.base.or(seen), tip)?;
         let before = tip.map(|id| repo.read_commit(&id)).transpose()?;
         let root = match &before {
             Some(before) => before.tree,
@@ -293,12 +294,13 @@ impl OntoFiles<'_> {
     fn check_untouched(
         &self,
         options: &OntoOptions,
+        base: Option<ObjectId>,
         tip: Option<ObjectId>,
     ) -> Result<(), RepoError> {
-        let (Some(tip), Some(base)) = (tip, options.base.or(self.seen)) else {
-            return Ok(());
+        let tree = |id: Option<ObjectId>| {
+            let commit = id.map(|id| self.repo.read_commit(&id)).transpose()?;
+            Ok::<_, RepoError>(commit.map(|commit| commit.tree))
         };
-        let tree = |id: ObjectId| Ok::<_, RepoError>(Some(self.repo.read_commit(&id)?.tree));
         let mut met = None;
         let mut look = |path: &RepoPath, _: Option<&TreeEntry>, _: Option<&TreeEntry>| {
             if self.meets(path) {
