@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 from typing import IO, Any, Dict, List, Optional, Union
 
-from .errors import DmvError
+from .errors import DmvError, Refused
 
 
 class Transaction:
@@ -36,6 +36,7 @@ class Transaction:
 
     def write(self, path: str, content: Union[bytes, IO[bytes]], executable: bool = False) -> None:
         """Give a path of the repository this content: bytes, or a file that can seek."""
+        self._removed = [one for one in self._removed if one != path]
         stream = content if hasattr(content, "read") else io.BytesIO(content)
         start = stream.tell()
         member = tarfile.TarInfo(path)
@@ -68,6 +69,9 @@ class Transaction:
         self._archive.close()
         self._file.flush()
         try:
+            if self.base is None and _tip(self._repository, self._branch) is not None:
+                text = f"{self._branch} has got its first commit since the transaction began; nothing was committed"
+                raise Refused(text, {"code": "changed-meanwhile", "exit": 5})
             self.result = self._repository.call(
                 "commit", onto=self._branch, base=self.base, from_tar=self._file.name,
                 remove=self._removed or None, **self._options

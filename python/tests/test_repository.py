@@ -247,6 +247,10 @@ def test_a_transaction_that_meets_another_one(repo):
                 fourth.write("same", b"4")
     assert refused.value.code == "changed-meanwhile"
     assert repo.read("main:same") == b"4"
+    with repo.transaction("main", "fifth") as files:
+        files.remove("same")
+        files.write("same", b"5")
+    assert repo.read("main:same") == b"5"
     with pytest.raises(dmv.DmvError) as failed:
         with repo.transaction("none", "nowhere") as files:
             files.write("x", b"x")

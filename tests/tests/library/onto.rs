@@ -10,7 +10,7 @@ use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Item, commit, fast_dir, files_of, request};
 use std::io;
 
-fn options(message: &str) -> OntoOptions {
+pub fn options(message: &str) -> OntoOptions {
     OntoOptions {
         branch: "main".to_owned(),
         base: None,
@@ -27,7 +27,7 @@ fn options(message: &str) -> OntoOptions {
     }
 }
 
-fn put(files: &mut OntoFiles<'_>, path: &str, content: &[u8]) -> Result<(), RepoError> {
+pub fn put(files: &mut OntoFiles<'_>, path: &str, content: &[u8]) -> Result<(), RepoError> {
     files.put(
         Repo::parse_path(path.as_bytes())?,
         0o644,
@@ -168,6 +168,16 @@ fn what_is_in_the_way_of_a_file_is_never_replaced() -> Done {
     let mut files = repo.files_for_branch(&request("commit"))?;
     files.put_directory(Repo::parse_path(b"g")?);
     fails_with(files.commit(&options("x")), "g: a file is there");
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    put(&mut files, "both", b"1")?;
+    files.put_directory(Repo::parse_path(b"both")?);
+    let both = "both: it is both a file and a directory";
+    fails_with(files.commit(&options("x")), both);
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    files.remove(Repo::parse_path(b"d")?)?;
+    put(&mut files, "d/new", b"1")?;
+    let below = "d/new: it is below a path that is removed";
+    fails_with(files.commit(&options("x")), below);
     let mut files = repo.files_for_branch(&request("commit"))?;
     for path in ["d", "d/e", "new", "new/er"] {
         files.put_directory(Repo::parse_path(path.as_bytes())?);

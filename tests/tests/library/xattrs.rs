@@ -1,5 +1,6 @@
 //! Extended attributes: commits keep those that somebody asks for, and whatever writes a file restores them.
 
+use crate::onto;
 use crate::privacy::{cloned, export, merge, switch};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -329,5 +330,26 @@ fn attribute_files_say_which_are_kept_also_outside_of_the_subset() -> Done {
     put(dir, "deep/b.mov", "new", &all)?;
     let part = new_commit(repo, "")?;
     assert_eq!(kept(repo, &part, "deep/b.mov")?, some(&[("a", "1")]));
+    Ok(())
+}
+
+#[test]
+fn a_commit_without_a_worktree_keeps_the_attributes_of_a_file() -> Done {
+    if !can_have_attributes()? {
+        return Ok(());
+    }
+    let place = Place::new()?;
+    let all = some(&[("note", "kept")]);
+    put(place.dir.path(), "a", "1", &all)?;
+    new_commit(&place.repo, "user.*")?;
+    let mut files = place.repo.files_for_branch(&request("commit"))?;
+    onto::put(&mut files, "a", b"1")?;
+    let same = files.commit(&onto::options("the same"))?.commit;
+    assert_eq!(same, None, "attributes alone are no change of it");
+    let mut files = place.repo.files_for_branch(&request("commit"))?;
+    onto::put(&mut files, "a", b"2")?;
+    let made = files.commit(&onto::options("new"))?;
+    let made = made.commit.ok_or("a commit")?;
+    assert_eq!(kept(&place.repo, &made, "a")?, all);
     Ok(())
 }

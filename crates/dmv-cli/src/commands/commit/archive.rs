@@ -122,6 +122,10 @@ fn pass(
     }
     match ty {
         EntryType::Directory => take(path, Item::Directory),
+        EntryType::Regular | EntryType::Continuous if is_directory && size > 0 => Err(refused(
+            &path.to_string(),
+            "it is a file whose name ends with a slash",
+        )),
         EntryType::Regular | EntryType::Continuous if is_directory => take(path, Item::Directory),
         EntryType::Regular | EntryType::Continuous => {
             let mode = entry.header().mode().map_err(broken)?;
@@ -180,7 +184,7 @@ fn text(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, Failure> {
 fn bounded(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, Failure> {
     let size = entry.header().entry_size().map_err(broken)?;
     if size > MAX_HEADER_BYTES {
-        return Err(refused("the archive", "it has a name of more than 1 MiB"));
+        return Err(refused("the archive", "it has a header of more than 1 MiB"));
     }
     let mut bytes = Vec::new();
     let mut content = Whole {
@@ -333,6 +337,8 @@ mod tests {
             let packed = end(archive(ty, name, b""));
             assert_eq!(read(&packed), Err("refused-entry"), "{}", escape(name));
         }
+        let file = end(archive(EntryType::Regular, b"a/", b"content"));
+        assert_eq!(read(&file), Err("refused-entry"));
         let size = [
             &archive(EntryType::XHeader, b"x", b"12 size=100\n"),
             &archive(EntryType::Regular, b"a", b"1")[..],

@@ -222,11 +222,15 @@ impl OntoFiles<'_> {
                     return Ok(report);
                 }
                 Err(e) => {
-                    self.stored_bytes += tx.keep()?;
-                    let has_moved = matches!(e, RepoError::Refs(RefsError::Moved { .. }));
+                    let (has_moved, kept) = (
+                        matches!(e, RepoError::Refs(RefsError::Moved { .. })),
+                        tx.keep(),
+                    );
                     if !has_moved || tries == 0 {
+                        // It is more important than a failure to keep what was stored.
                         return Err(e);
                     }
+                    self.stored_bytes += kept?;
                     tries -= 1;
                 }
             }
@@ -342,7 +346,16 @@ impl OntoFiles<'_> {
         let find = |path: &RepoPath| lookup_path(objects, &root, path);
         let (mut edits, mut files) = (self.edits.clone(), 0);
         for (path, entry) in &self.edits {
-            files += match (find(path)?, entry) {
+            let old = find(path)?;
+            // What nobody was asked about stays.
+            let new = (entry.clone().zip(old.as_ref())).filter(|(new, old)| {
+                new.kind.is_blob() && old.kind.is_blob() && !old.xattrs().is_empty()
+            });
+            let new = new.map(|(new, old)| new.with_xattrs(&old.xattrs()));
+            if let Some(new) = &new {
+                edits.insert(path.clone(), Some(new.clone()));
+            }
+            files += match (old, new.as_ref().or(entry.as_ref())) {
                 (None, None) => {
                     return Err(LookError::NoSuchPath {
                         revision: "the branch".to_owned(),
@@ -362,6 +375,9 @@ impl OntoFiles<'_> {
             }
         }
         for dir in &self.dirs {
+            if self.edits.get(dir).is_some_and(Option::is_some) {
+                return Err(cannot_put(dir, "it is both a file and a directory"));
+            }
             let is_above = |next: &RepoPath| next.starts_with(dir);
             let is_made = self.is_edited_below(dir)
                 || self
@@ -393,10 +409,16 @@ impl OntoFiles<'_> {
         while let Some(at) = above.filter(|at| !at.is_root()) {
             let old = find(&at)?;
             let is_file = old.as_ref().is_some_and(|old| old.kind != Kind::Directory);
-            if is_file || self.edits.contains_key(&at) {
-                return Err(cannot_put(path, "a file is where it needs a directory"));
-            }
-            above = at.parent();
+            let why = match self.edits.get(&at) {
+                Some(None) => "it is below a path that is removed",
+                Some(Some(_)) => "a file is where it needs a directory",
+                None if is_file => "a file is where it needs a directory",
+                None => {
+                    above = at.parent();
+                    continue;
+                }
+            };
+            return Err(cannot_put(path, why));
         }
         Ok(())
     }
