@@ -12,6 +12,7 @@ use dmv_net::ops::{self, FetchOptions, Network, PushOptions, RefTip, Remote};
 use dmv_net::session::{Client, Link, ReceivedClaims, serve};
 use dmv_net::transport::Url;
 use dmv_net::wire::Access;
+use dmv_tests::garbage::set_keys;
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::scratch::request;
 use std::sync::Barrier;
@@ -358,6 +359,51 @@ fn what_a_peer_tells_is_checked_before_it_is_taken() -> Done {
         [],
         "only later programs know what it says"
     );
+    Ok(())
+}
+
+#[test]
+fn a_record_of_claims_that_cannot_be_read_stops_nobody_and_is_told_again() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    assert!(ada.claim(&nas, "d0", false)?);
+    bob.fetch(&nas)?;
+    let damage = |place: &Place, prefix: &str, change: &dyn Fn(&mut Vec<u8>)| -> Done {
+        let repo = place.again()?;
+        let found = repo.refs().with_prefix(prefix)?;
+        assert!(!found.is_empty(), "{prefix}");
+        for (key, mut value) in found {
+            change(&mut value);
+            set_keys(&repo, &[(&key, Some(value))])?;
+        }
+        Ok(())
+    };
+    let ends_early = |value: &mut Vec<u8>| value.truncate(value.len() / 2);
+    let is_later = |value: &mut Vec<u8>| value[0] = 9;
+    let changes: [&dyn Fn(&mut Vec<u8>); 2] = [&ends_early, &is_later];
+    for change in changes {
+        damage(&nas, "claims/list/", change)?;
+        bob.fetch(&nas)?;
+        assert!(!bob.claim(&nas, "d0", false)?, "bob has heard of it before");
+        ada.fetch(&nas)?;
+        assert_eq!(told(&[("d0", "ada", "held")]), ada.claims()?);
+        assert_eq!(nas.again()?.claims()?.claims().len(), 1);
+        for prefix in ["claims/held/", "claims/at/"] {
+            let place = if prefix == "claims/at/" {
+                &ada.place
+            } else {
+                &nas
+            };
+            damage(place, prefix, change)?;
+            ada.fetch(&nas)?;
+            assert_eq!(told(&[("d0", "ada", "held")]), ada.claims()?);
+        }
+    }
+    // The own list is not begun anew: others would take it for an old one.
+    damage(&ada.place, "claims/list/", &ends_early)?;
+    assert!(ada.repo()?.claim(&options("d1", false)).is_err());
+    ada.fetch(&nas)?;
+    assert!(ada.claim(&nas, "d1", false)?);
     Ok(())
 }
 

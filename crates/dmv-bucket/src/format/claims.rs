@@ -30,11 +30,7 @@ impl ClaimsFile {
     /// Returns the file with further lists, as far as there is room for them, and what holds then. `before` is
     /// what held before.
     pub fn with(&self, lists: &[SignedList], before: &HeldClaims) -> ClaimsFile {
-        let mut book = self.book.clone();
-        for list in lists {
-            // A list without room stays with its writer.
-            let _ = book.join(list.clone());
-        }
+        let book = self.book.with_room_for(lists.iter().cloned());
         let held = settle(&book, before);
         ClaimsFile {
             book,

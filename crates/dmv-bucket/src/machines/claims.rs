@@ -148,6 +148,8 @@ impl ClaimsMachine {
             ClaimsAnswer::Unclear if !self.rules.looks_again => self.not_told(),
             ClaimsAnswer::Lost | ClaimsAnswer::Unclear if self.attempts < TRIES => {
                 self.is_unclear |= matches!(answer, ClaimsAnswer::Unclear);
+                // What was read before is no answer to a look that fails now.
+                self.planned = ClaimsFile::default();
                 self.attempts += 1;
                 let lost = self.attempts;
                 ClaimsStep::Ask(ClaimsRequest::Get { lost })

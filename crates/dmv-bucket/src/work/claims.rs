@@ -70,6 +70,12 @@ impl<'f> BucketClaimsFile<'f> {
         loop {
             let request = match step {
                 ClaimsStep::Ask(request) => request,
+                // Claims can wait for the next contact. A setting cannot.
+                ClaimsStep::End(ClaimsEnd::NotTold(file))
+                    if enforced.is_some_and(|wanted| wanted != file.enforced) =>
+                {
+                    return Err(ClaimsFailure::Store(trouble.unwrap_or(Trouble::Mirror)));
+                }
                 ClaimsStep::End(ClaimsEnd::Told(file) | ClaimsEnd::NotTold(file)) => {
                     let file = *file;
                     self.known = Some(KnownFile {

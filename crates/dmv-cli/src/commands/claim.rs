@@ -115,6 +115,11 @@ fn ask(
         return Ok(Arbitration::default());
     }
     let remote = remote(context, args.at.as_deref())?;
+    if remote.once {
+        // What holds there is remembered under the name.
+        let failure = Failure::usage("--at needs the name of a remote, not an address");
+        return Err(failure.hint("dmv remote add NAME URL"));
+    }
     let call = Call::new(context);
     let done = ops::claim(repo, &remote, options, &call, &context.job);
     drop(call);

@@ -1,6 +1,9 @@
 //! The newest list of each writer.
 
-use super::{Claim, ClaimList, MAX_BOOK_BYTES, MAX_CLAIMS, MAX_LISTS, SignedList, Writer};
+use super::{
+    Claim, ClaimList, MAX_BOOK_BYTES, MAX_CLAIMS, MAX_LISTS, MAX_LISTS_OF_DEVICE, MAX_TIME_AHEAD,
+    SignedList, Writer,
+};
 use crate::hash::{ID_BYTES, chunk_id};
 use std::collections::BTreeMap;
 
@@ -43,6 +46,19 @@ impl ClaimBook {
         Ok(true)
     }
 
+    /// Returns the book with further lists, as far as it has room for them. Leaves out a list with a logical time far
+    /// beyond all others, which nobody could take over any more. A list that is left out stays with its writer.
+    pub fn with_room_for(&self, lists: impl IntoIterator<Item = SignedList>) -> ClaimBook {
+        let mut book = self.clone();
+        for list in lists {
+            let latest = book.last_time().saturating_add(MAX_TIME_AHEAD);
+            if list.list().claims.iter().all(|claim| claim.time <= latest) {
+                let _ = book.join(list);
+            }
+        }
+        book
+    }
+
     fn check(&self) -> Result<(), BookError> {
         let claims: usize = self
             .lists
@@ -52,6 +68,13 @@ impl ClaimBook {
         let bytes: usize = self.lists.values().map(|list| list.as_bytes().len()).sum();
         if claims > MAX_CLAIMS {
             return Err(BookError::Claims);
+        }
+        let mut devices: BTreeMap<_, usize> = BTreeMap::new();
+        for writer in self.lists.keys() {
+            *devices.entry(writer.device).or_default() += 1;
+        }
+        if devices.values().any(|count| *count > MAX_LISTS_OF_DEVICE) {
+            return Err(BookError::Lists);
         }
         if self.lists.len() > MAX_LISTS || bytes > MAX_BOOK_BYTES {
             return Err(BookError::Lists);

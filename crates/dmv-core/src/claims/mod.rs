@@ -32,6 +32,10 @@ pub const MAX_BY_BYTES: usize = 255;
 pub const MAX_CLAIMS: usize = 4096;
 /// Lists of a repository, with empty ones.
 pub const MAX_LISTS: usize = 1024;
+/// Lists of one device in a book: clones in which it has claimed something.
+pub const MAX_LISTS_OF_DEVICE: usize = 64;
+/// How far the logical time of a claim may be beyond all that are known.
+pub const MAX_TIME_AHEAD: u64 = 1 << 40;
 /// Bytes of one encoded list: the most that one value of the view holds.
 pub const MAX_LIST_BYTES: usize = MAX_SUBSET_BYTES;
 /// Bytes of all lists of a repository together.

@@ -249,6 +249,32 @@ fn a_book_keeps_to_its_limits() {
     let before = full.clone();
     assert_eq!(full.join(many(1, 3, MAX_CLAIMS)), Err(BookError::Claims));
     assert_eq!(full, before, "what was refused changes nothing");
+    // One device has so many lists and no more, and others have room beside it.
+    let mut of_one = ClaimBook::default();
+    for place in 0..=MAX_LISTS_OF_DEVICE {
+        let place = [place as u8; PLACE_BYTES];
+        let writer = Writer { place, ..writer(1) };
+        let list = ClaimList {
+            writer,
+            number: 1,
+            by: String::new(),
+            claims: Vec::new(),
+        };
+        let has_room = usize::from(writer.place[0]) < MAX_LISTS_OF_DEVICE;
+        let taken = of_one.join(signed(list, 1));
+        assert_eq!(taken, has_room.then_some(true).ok_or(BookError::Lists));
+    }
+    assert_eq!(of_one.join(many(2, 1, 1)), Ok(true));
+}
+
+#[test]
+fn a_time_that_nobody_could_come_after_is_left_out() {
+    let before = book(&[list(1, 1, vec![claim("a", 7)])]);
+    let latest = 7 + MAX_TIME_AHEAD;
+    let too_late = list(2, 1, vec![claim("b", 8), claim("c", latest + 1)]);
+    assert_eq!(before.with_room_for([too_late]), before);
+    let last = list(2, 1, vec![claim("b", latest)]);
+    assert_eq!(before.with_room_for([last]).last_time(), latest);
 }
 
 #[test]

@@ -173,21 +173,31 @@ pub struct DisplacedClaim {
 }
 
 impl Repo {
-    /// Returns the lists of claims that are known here.
+    /// Returns the lists of claims that are known here. Leaves out those that are damaged or of a later version: they
+    /// are notes, and stop no command. The next copy of such a list that somebody tells takes its place.
     pub fn claim_book(&self) -> Result<ClaimBook, RepoError> {
-        let mut book = ClaimBook::default();
-        for (key, value) in self.refs.with_prefix(CLAIM_LISTS)? {
-            let list = SignedList::decode_checked(&value).map_err(|e| damaged(self, &key, e))?;
-            let joined = book.join(list);
-            joined.map_err(|_| damaged(self, &key, "there are too many claims"))?;
+        let lists = self.refs.with_prefix(CLAIM_LISTS)?.into_iter();
+        let lists = lists.filter_map(|(_, value)| SignedList::decode_checked(&value).ok());
+        Ok(ClaimBook::default().with_room_for(lists))
+    }
+
+    /// Fails if the list of a writer is stored and cannot be read: whoever made its next one would number it anew.
+    pub fn check_readable(&self, writer: &Writer) -> Result<(), RepoError> {
+        let key = claim_list_key(writer);
+        match self.refs.get(&key)? {
+            Some(value) => SignedList::decode_checked(&value)
+                .map(drop)
+                .map_err(|e| damaged(self, &key, e)),
+            None => Ok(()),
         }
-        Ok(book)
     }
 
     /// Returns which claims hold here, and whether pushes keep to them.
     pub fn claims_here(&self) -> Result<ClaimsThere, RepoError> {
-        let held = match joined_parts(self, CLAIMS_HELD)? {
-            Some(value) => HeldClaims::decode(&value).map_err(|e| damaged(self, CLAIMS_HELD, e))?,
+        let held = match joined_parts(self, CLAIMS_HELD)?.map(|value| HeldClaims::decode(&value)) {
+            Some(Ok(held)) => held,
+            // What held is lost, and the order of the claims says what holds.
+            Some(Err(_)) => settle(&self.claim_book()?, &HeldClaims::default()),
             None => HeldClaims::default(),
         };
         Ok(ClaimsThere {
@@ -197,13 +207,11 @@ impl Repo {
         })
     }
 
-    /// Returns what a remote has told; nothing if it was never asked.
+    /// Returns what a remote has told; nothing if it was never asked, or if that cannot be read: it tells it again.
     pub fn claims_at(&self, remote: &str) -> Result<ClaimsThere, RepoError> {
-        let key = claims_at_prefix(remote);
-        match joined_parts(self, &key)? {
-            Some(value) => ClaimsThere::decode(&value).map_err(|e| damaged(self, &key, e)),
-            None => Ok(ClaimsThere::default()),
-        }
+        let told = joined_parts(self, &claims_at_prefix(remote))?;
+        let told = told.and_then(|value| ClaimsThere::decode(&value).ok());
+        Ok(told.unwrap_or_default())
     }
 
     /// Sets whether pushes to this repository keep to the claims of other devices.
@@ -226,7 +234,7 @@ impl Repo {
     ) -> Result<(), RepoError> {
         retrying(self, || {
             let before = self.claim_book()?;
-            let after = joined(&before, lists);
+            let after = before.with_room_for(lists.iter().cloned());
             let changes = claim_changes(self, &before, &after)?;
             Transaction::begin(self, request)
                 .with(changes)
@@ -244,7 +252,7 @@ impl Repo {
         let known = displaced(&known);
         retrying(self, || {
             let before = self.claim_book()?;
-            let after = joined(&before, &told.lists);
+            let after = before.with_room_for(told.lists.iter().cloned());
             let mut tx = Transaction::begin(self, request);
             tx.change(claim_changes(self, &before, &after)?);
             if let Some(remote) = &told.remote
@@ -422,16 +430,6 @@ fn part_changes(repo: &Repo, prefix: &str, value: &[u8]) -> Result<Vec<Change>, 
 /// Returns the changes that forget what a remote has told of claims.
 pub fn forget_claims_at(repo: &Repo, remote: &str) -> Result<Vec<Change>, RepoError> {
     part_changes(repo, &claims_at_prefix(remote), &[])
-}
-
-/// Returns a book with further lists, as far as it has room for them.
-fn joined(before: &ClaimBook, lists: &[SignedList]) -> ClaimBook {
-    let mut after = before.clone();
-    for list in lists {
-        // A list without room stays with its writer.
-        let _ = after.join(list.clone());
-    }
-    after
 }
 
 /// Returns the changes of the view from one book to the next, and what holds then. Fails with [`RefsError::Moved`] if

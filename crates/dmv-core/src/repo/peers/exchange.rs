@@ -353,10 +353,14 @@ impl Repo {
         retrying(self, || {
             let (mut changes, mut moved) = (Vec::new(), Vec::new());
             let claims = self.claims_here()?;
+            let tips: Vec<ObjectId> = if claims.enforced {
+                self.offered()?.refs.iter().map(|r| r.1).collect()
+            } else {
+                Vec::new()
+            };
             for update in updates {
                 let mut refused = self.judge(update, updates)?;
                 if refused.is_none() && claims.enforced {
-                    let tips: Vec<ObjectId> = self.offered()?.refs.iter().map(|r| r.1).collect();
                     let held = self.claim_against_push(update, &tips, &claims.held, device)?;
                     refused = held.map(|_| Refusal::Held);
                 }

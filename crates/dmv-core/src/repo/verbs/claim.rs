@@ -179,6 +179,7 @@ fn own_changes(
 ) -> Result<Vec<Change>, RepoError> {
     let device = claimant.device().map_err(ClaimError::Unsigned)?;
     let before = repo.claim_book()?;
+    repo.check_readable(&writer(repo, device))?;
     let mut list = before.next_list(writer(repo, device));
     let claims = list.claims.clone();
     edit(&mut list, MAX_TIME.min(before.last_time() + 1))?;
