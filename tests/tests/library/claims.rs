@@ -368,7 +368,8 @@ fn a_record_of_claims_that_cannot_be_read_stops_nobody_and_is_told_again() -> Do
     let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
     assert!(ada.claim(&nas, "d0", false)?);
     bob.fetch(&nas)?;
-    let damage = |place: &Place, prefix: &str, change: &dyn Fn(&mut Vec<u8>)| -> Done {
+    type Damage<'d> = &'d dyn Fn(&mut Vec<u8>);
+    let damage = |place: &Place, prefix: &str, change: Damage<'_>| -> Done {
         let repo = place.again()?;
         let found = repo.refs().with_prefix(prefix)?;
         assert!(!found.is_empty(), "{prefix}");
@@ -380,7 +381,7 @@ fn a_record_of_claims_that_cannot_be_read_stops_nobody_and_is_told_again() -> Do
     };
     let ends_early = |value: &mut Vec<u8>| value.truncate(value.len() / 2);
     let is_later = |value: &mut Vec<u8>| value[0] = 9;
-    let changes: [&dyn Fn(&mut Vec<u8>); 2] = [&ends_early, &is_later];
+    let changes: [Damage<'_>; 2] = [&ends_early, &is_later];
     for change in changes {
         damage(&nas, "claims/list/", change)?;
         bob.fetch(&nas)?;

@@ -167,7 +167,8 @@ fn packs_worktrees_and_checkouts_have_one_copy_on_the_disk() -> Done {
         };
         let part = FILE_BYTES as u64 / 100;
         let before = less_than(before, part + BESIDE_BYTES, "a commit")?;
-        let shared = place.repo.shared_bytes().ok_or("the file system tells")?;
+        let shared = place.repo.shared_bytes(&Job::default())?;
+        let shared = shared.ok_or("the file system tells")?;
         let almost_all = FILE_BYTES as u64 - part..=FILE_BYTES as u64;
         assert!(almost_all.contains(&shared), "{kind}: {shared}");
         let second_tree = image.root().join("two");
@@ -206,7 +207,7 @@ fn sharing_can_be_switched_off_and_required() -> Done {
     let before = image.used()?;
     let first = place.commit("one")?;
     assert!(image.used()? > before + FILE_BYTES as u64);
-    assert_eq!(place.repo.shared_bytes(), Some(0));
+    assert_eq!(place.repo.shared_bytes(&Job::default())?, Some(0));
 
     let repo = place.again()?;
     repo.store().share_blocks(SharingMode::Require);

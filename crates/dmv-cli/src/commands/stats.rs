@@ -22,7 +22,7 @@ pub struct Args {}
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let stats = repo.store_stats()?;
-    let shared = repo.shared_bytes();
+    let shared = repo.shared_bytes(&context.job)?;
     let exclusive = shared.map(|shared| stats.disk_bytes.saturating_sub(shared));
     let slice = told_slice(context, &repo);
     let garbage = garbage(context, &repo, &stats)?;

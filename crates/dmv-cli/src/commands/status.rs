@@ -345,7 +345,7 @@ fn print(
     }
     print_unfinished(&mut out, report)?;
     if let Some(bisection) = &found.bisection {
-        print_bisection(&mut out, repo, bisection)?;
+        print_bisection(context, &mut out, repo, bisection)?;
     }
     print_known(&mut out, &found.damage)?;
     print_limits(&mut out, report, slice)?;
@@ -450,6 +450,7 @@ fn print_upstream(out: &mut impl Write, upstream: &Upstream) -> Result<(), Failu
 
 /// How far a search for a first bad commit has come.
 fn print_bisection(
+    context: &Context,
     out: &mut impl Write,
     repo: &Repo,
     bisection: &Bisection,
@@ -459,7 +460,12 @@ fn print_bisection(
         None => "no bad commit yet".to_owned(),
     };
     let good = count(bisection.good.len() as u64, "good commit", "good commits");
-    match repo.bisect_progress().map(|progress| progress.next) {
+    let progress = repo.bisect_progress();
+    if let Err(e) = &progress {
+        // The rest of the status does not wait for it.
+        context.ui.warn(format_args!("the bisection: {e}"));
+    }
+    match progress.map(|progress| progress.next) {
         Ok(BisectNext::Found(id)) => {
             let id = id.short(SHORT_ID);
             writeln!(out, "a bisection has found the first bad commit: {id}")?;

@@ -37,17 +37,17 @@ fn to_repository(context: &Context, dir: &Path, options: &ExportOptions) -> Resu
 
 /// Exports to a temporary repository, and has Git write that as a stream to `file`.
 fn to_stream(context: &Context, file: &Path, options: &ExportOptions) -> Result<u8, Failure> {
+    if file == Path::new("-") && context.is_request() {
+        return Err(Failure::usage(
+            "a request writes a stream to a file, not to '-'",
+        ));
+    }
     let repo = context.repo()?;
     super::refuse_inside(&repo, file)?;
     let scratch = scratch()?;
     let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
     let done = write(context, &repo, &target, options)?;
     if file == Path::new("-") {
-        if context.is_request() {
-            return Err(Failure::usage(
-                "a request writes a stream to a file, not to '-'",
-            ));
-        }
         // Standard output has the stream, and nothing else.
         write_stream(&target, Stdio::inherit())?;
         tell(context, &done);

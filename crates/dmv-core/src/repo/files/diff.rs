@@ -198,14 +198,19 @@ fn on_disk(
         }
     }
     let path = change.path.as_bytes();
-    let disk = stat.map(|stat| {
-        let xattrs = match stat.kind {
-            FileKind::File => xattrs_at(repo, tree, path, old.as_ref()).unwrap_or_default(),
-            _ => Xattrs::default(),
-        };
-        WorktreeSide::Disk(DiskFile { stat, xattrs })
-    });
-    Ok((old, disk))
+    let Some(stat) = stat else {
+        return Ok((old, None));
+    };
+    let xattrs = match stat.kind {
+        FileKind::File => match xattrs_at(repo, tree, path, old.as_ref()) {
+            Ok(xattrs) => xattrs,
+            // What cannot be read is not told as changed.
+            Err(SameError::Path(_)) => old.as_ref().map(TreeEntry::xattrs).unwrap_or_default(),
+            Err(SameError::Repo(e)) => return Err(e),
+        },
+        _ => Xattrs::default(),
+    };
+    Ok((old, Some(WorktreeSide::Disk(DiskFile { stat, xattrs }))))
 }
 
 /// Returns the entries that choices put at paths that the worktree does not have.

@@ -5,6 +5,7 @@ use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::Kind;
+use crate::path::PathError;
 use crate::platform::{OwnAccess, open_own, shared_bytes};
 use crate::repo::base::budget::disk_size;
 use crate::repo::base::error::RepoError;
@@ -12,6 +13,7 @@ use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::{Selection, blob_of};
 use crate::repo::look::stored::StoredLens;
 use std::collections::HashSet;
+use std::io;
 use std::ops::ControlFlow;
 
 /// The size of a directory or file.
@@ -93,13 +95,23 @@ impl Repo {
 
     /// Returns how many bytes of packs lie in blocks that other files have, too: files of worktrees, other clones,
     /// snapshots of the file system. `None` if the file system does not tell it.
-    pub fn shared_bytes(&self) -> Option<u64> {
+    pub fn shared_bytes(&self, job: &Job) -> Result<Option<u64>, RepoError> {
         let mut shared = 0;
         for pack in self.store.packs() {
-            let file = open_own(&self.store.pack_path(pack.id), OwnAccess::Read).ok()?;
-            shared += shared_bytes(&file).ok()?;
+            job.check()?;
+            let path = self.store.pack_path(pack.id);
+            let file = match open_own(&path, OwnAccess::Read) {
+                Ok(file) => file,
+                // A pack that goes meanwhile does not count.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(RepoError::Io(PathError::new("open", path, e))),
+            };
+            let Ok(bytes) = shared_bytes(&file) else {
+                return Ok(None);
+            };
+            shared += bytes;
         }
-        Some(shared)
+        Ok(Some(shared))
     }
 
     /// Counts the objects and bytes of the store.

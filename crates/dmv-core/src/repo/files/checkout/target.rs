@@ -2,7 +2,6 @@
 
 use crate::object::name::RepoPath;
 use crate::repo::base::notes::PathNotes;
-
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
