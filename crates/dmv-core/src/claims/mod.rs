@@ -65,7 +65,7 @@ pub struct Claim {
     pub version: Option<ObjectId>,
     /// Whether it takes over what others held when it was made.
     pub takes: bool,
-    /// The logical time: greater than all that its writer had seen. At least 1.
+    /// The logical time: greater than those of all claims that its writer knew. At least 1.
     pub time: u64,
     /// When it was made, in seconds since 1970, by the writer's clock. Only for people.
     pub since: i64,

@@ -123,7 +123,7 @@ fn a_device_never_excludes_itself() {
 }
 
 #[test]
-fn whoever_takes_over_must_have_known_the_holder() {
+fn whoever_takes_over_has_a_later_time() {
     let take = |time| Claim {
         takes: true,
         ..claim("a", time)

@@ -27,7 +27,7 @@ pub(super) fn exchange(
         }
         return Ok(());
     }
-    // A damaged record of claims stops the commands that need it, but no transfer.
+    // No transfer fails because of claims.
     let Ok(book) = repo.claim_book() else {
         return Ok(());
     };
