@@ -8,7 +8,7 @@ image takes up to six times N MiB (default 2048).
 
   copies    files of N MiB that do not compress: commit, checkout of another commit that has half of them otherwise,
             worktree add, clone from a path; each beside `cp --reflink=never` of the same bytes, in turns. A commit
-            reads from the disk, also what is cached, so cp does so, too
+            and the cp that it is compared with find nothing in the cache
   versions  a file of N/2 MiB in 20 versions, of which each rewrites 1 % at eight places: the space of all, after each
             of gc and repack, and with one copy beside packs that share nothing
 
@@ -116,6 +116,11 @@ def forget(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def forget_all(top, names):
+    for name in names:
+        forget(os.path.join(top, name))
+
+
 def row(kind, what, runs, base, peak, bytes_of_content):
     seconds = [run[0] for run in runs]
     ratio = statistics.median(a[0] / b[0] for a, b in zip(runs, base))
@@ -153,11 +158,11 @@ def copies(kind, bench, mib, reps):
         # The worktree's files are copies, so that nothing shares blocks with the data.
         copy(everything, data, 'repo')
         bench.run('init', repo)
+        forget_all(repo, everything)
         note('commit', lambda: bench.run('commit', '-m', 'one', cwd=repo))
         note('cp all', lambda: copy(everything, data, 'copy'))
         remove('copy')
-        for name in everything:
-            forget(os.path.join(data, name))
+        forget_all(data, everything)
         note('cp all, not cached', lambda: copy(everything, data, 'copy'))
         remove('copy')
         for name in half:
@@ -170,7 +175,7 @@ def copies(kind, bench, mib, reps):
         remove('second')
         note('clone', lambda: bench.run('clone', repo, bench.at('clone')))
         remove('clone', 'repo')
-    base = {'checkout': 'cp half'}
+    base = {'checkout': 'cp half', 'commit': 'cp all, not cached'}
     for what in ['cp all', 'cp all, not cached', 'commit', 'worktree add', 'clone', 'cp half', 'checkout']:
         beside = runs[what] if what.startswith('cp') else runs[base.get(what, 'cp all')]
         content = size * (files // 2 if what in ('cp half', 'checkout') else files)
