@@ -202,7 +202,10 @@ impl<'c> Intake<'c> {
             head: None,
             refs: vec![(key, tip)],
         };
-        let mut ours = OwnBranches::default();
+        let mut ours = OwnBranches {
+            imported: Some(done.commits),
+            ..OwnBranches::default()
+        };
         if is_first {
             ours.make.push((self.branch.clone(), tip));
         }

@@ -34,6 +34,9 @@ pub const LOG_PURGED: &str = "log/purged";
 /// The key of how much the last command overwrote that was too large to keep. No object is named.
 pub const LOG_UNKEPT: &str = "log/unkept";
 
+/// The key of how many commits the last import brought. No object is named.
+pub const LOG_IMPORTED: &str = "log/imported";
+
 /// The key of the local keep rules.
 pub const KEEP_RULES: &str = "keep/rules";
 
@@ -77,11 +80,12 @@ pub fn is_about_claims_of_others(key: &str, repository: &[u8]) -> bool {
 }
 
 /// The keys outside of worktrees whose values are texts.
-const TEXTS: [&str; 6] = [
+const TEXTS: [&str; 7] = [
     LOG_FROM,
     LOG_EXPIRED,
     LOG_PURGED,
     LOG_UNKEPT,
+    LOG_IMPORTED,
     KEEP_RULES,
     BUDGET,
 ];

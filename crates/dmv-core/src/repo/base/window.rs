@@ -8,7 +8,7 @@ use crate::refs::Operation;
 use crate::repo::base::error::{PlaceError, RepoError, UndoError};
 use crate::repo::base::keys::{
     LOG_EXPIRED, LOG_FORGOTTEN, LOG_FROM, LOG_PURGED, LOG_UNKEPT, NamedObject, forgotten_key,
-    named_by,
+    is_about_claims_of_others, named_by,
 };
 use crate::repo::base::repo::Repo;
 use std::collections::BTreeSet;
@@ -110,6 +110,15 @@ pub fn unkept(operation: &Operation) -> Option<(u64, u64)> {
 pub fn is_only_unkept(operation: &Operation) -> bool {
     let mut changes = operation.changes.iter();
     unkept(operation).is_some() && changes.all(|change| change.key == LOG_UNKEPT)
+}
+
+/// Returns whether an operation changed only what is known of others: remote branches and claims. An import also
+/// notes that it was one, so it does not count.
+pub fn is_about_others(repo: &Repo, operation: &Operation) -> bool {
+    let is_of_others = |key: &str| {
+        key.starts_with("remote/") || is_about_claims_of_others(key, repo.id.as_bytes())
+    };
+    operation.changes.iter().all(|c| is_of_others(&c.key))
 }
 
 /// Fails with [`UndoError::Expired`] if undo cannot reach an operation any more.

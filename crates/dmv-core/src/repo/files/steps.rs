@@ -13,6 +13,7 @@ use crate::repo::base::record;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::{Step, Steps};
 use crate::repo::base::transaction::Transaction;
+use crate::repo::base::window::is_about_others;
 use crate::repo::files::record::put_record;
 use crate::repo::look::operations::is_intent;
 use std::collections::BTreeMap;
@@ -86,11 +87,7 @@ pub fn announced(repo: &Repo, name: &str) -> Result<Option<Operation>, RepoError
     if repo.refs.get(&begun_key(name))?.is_none() {
         return Ok(None);
     }
-    let is_fetch = |one: &Operation| {
-        let mut keys = one.changes.iter().map(|change| &change.key);
-        keys.all(|key| key.starts_with("remote/"))
-    };
     let recent = repo.refs.operations(RECENT)?.into_iter();
-    let mut own = recent.filter(|one| one.worktree() == name && !is_fetch(one));
+    let mut own = recent.filter(|one| one.worktree() == name && !is_about_others(repo, one));
     Ok(own.next().filter(is_intent))
 }

@@ -8,7 +8,7 @@ use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::head_key;
+use crate::repo::base::keys::{LOG_IMPORTED, head_key};
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::{Proof, Transaction};
@@ -38,6 +38,8 @@ pub struct OwnBranches {
     pub forget: Vec<String>,
     /// Whether the local branches and tags follow those of the remote.
     pub mirror: Option<Mirror>,
+    /// How many commits an import has brought. An undo takes an import back, and passes over a fetch.
+    pub imported: Option<u64>,
 }
 
 /// How the branches and tags of a bare repository follow those of a remote, whatever they name now. The
@@ -185,6 +187,16 @@ impl Repo {
             Ok(refs)
         })
     }
+
+    /// Returns the refs that [`note_remote`](Self::note_remote) would change, and those that would have to stay.
+    pub fn foresee_remote(
+        &self,
+        remote: &str,
+        offered: &OfferedRefs,
+        ours: &OwnBranches,
+    ) -> Result<Vec<RefChange>, RepoError> {
+        Ok(remote_changes(self, remote, offered, ours)?.refs)
+    }
 }
 
 /// What the recording of a remote changes.
@@ -260,6 +272,10 @@ pub fn remote_changes(
         let key = head_key(worktree::worktree_name(repo).unwrap_or(layout::MAIN));
         let head = change(&repo.refs, key, Some(head.value()))?;
         changes.extend((head.old != head.new).then_some(head));
+    }
+    if let Some(commits) = ours.imported.filter(|_| !changes.is_empty()) {
+        let value = Some(commits.to_string().into_bytes());
+        changes.push(change(&repo.refs, LOG_IMPORTED.to_owned(), value)?);
     }
     moved.extend(refused);
     let refs = moved;

@@ -11,8 +11,8 @@ use crate::refs::{Change, Effect, Operation};
 use crate::repo::base::error::{BranchError, RepoError, UndoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    CLAIM_LISTS, CLAIMS_AT, CLAIMS_HELD, LOG_UNKEPT, base_key, begun_key, head_key,
-    is_about_claims_of_others, notes_key, path_key, steps_key, subset_key, worktree_of,
+    CLAIM_LISTS, CLAIMS_AT, CLAIMS_HELD, LOG_IMPORTED, LOG_UNKEPT, base_key, begun_key, head_key,
+    notes_key, path_key, steps_key, subset_key, worktree_of,
 };
 use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::publish::OperationRequest;
@@ -486,7 +486,7 @@ fn last_operation(repo: &Repo, passed_over: &mut Vec<Operation>) -> Result<Opera
         // Whoever has just purged may mean the purge. Behind an undo of another operation, none is meant.
         let is_purge = window::purged(&operation) && !window::lifted(&operation);
         let is_meant = is_newest && is_purge;
-        is_newest &= is_about_remotes(repo, &operation);
+        is_newest &= operation.undoes == 0 && window::is_about_others(repo, &operation);
         if is_meant {
             purge = Some(operation);
             return Ok(ControlFlow::Continue(()));
@@ -504,7 +504,7 @@ fn last_operation(repo: &Repo, passed_over: &mut Vec<Operation>) -> Result<Opera
             }
             return Ok(ControlFlow::Continue(()));
         }
-        if is_about_remotes(repo, &operation) {
+        if window::is_about_others(repo, &operation) {
             passed_over.push(operation);
             return Ok(ControlFlow::Continue(()));
         }
@@ -589,7 +589,7 @@ fn last_undo(repo: &Repo) -> Result<Operation, RepoError> {
         if window::gave_up(&operation) {
             return Ok(ControlFlow::Continue(()));
         }
-        if operation.undoes == 0 && !is_about_remotes(repo, &operation) {
+        if operation.undoes == 0 && !window::is_about_others(repo, &operation) {
             return Ok(ControlFlow::Break(()));
         }
         if is_undone || !is_undo(repo, &operation)? {
@@ -635,8 +635,9 @@ fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError>
             Effect::Worktree => true,
         }
     };
-    // How much could not be kept is a fact, which no undo changes.
-    let is_fact = |key: &str| key == LOG_UNKEPT && !window::is_only_unkept(operation);
+    // How much could not be kept or was imported is a fact, which no undo changes.
+    let is_fact =
+        |key: &str| key == LOG_IMPORTED || key == LOG_UNKEPT && !window::is_only_unkept(operation);
     // A note that a command is about to overwrite files is outdated once the command has finished.
     let is_over = |key: &str| key.ends_with("/begun") && !is_intent(operation);
     let changes = operation.changes.iter();
@@ -747,14 +748,6 @@ fn check_heads(repo: &Repo, undone: &Operation, changes: &[Change]) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Returns whether an operation changed only what is known of others: remote branches and claims.
-fn is_about_remotes(repo: &Repo, operation: &Operation) -> bool {
-    let is_of_others = |key: &str| {
-        key.starts_with("remote/") || is_about_claims_of_others(key, repo.id.as_bytes())
-    };
-    operation.undoes == 0 && operation.changes.iter().all(|c| is_of_others(&c.key))
 }
 
 fn claims_something(operation: &Operation) -> bool {
