@@ -160,8 +160,18 @@ pub fn net_failure(e: &NetError) -> Failure {
 fn nothing_there(path: &Path) -> Failure {
     let message = format!("no repository at {}", path.display());
     let failure = Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
-    if let Some(url) = like_ssh(path) {
+    if let (Some(url), Some((host, rest))) = (like_ssh(path), scp_parts(path)) {
         let url = Argument::value(url);
+        let given = format!("{host}:{rest}");
+        if may_be_of_git(&given) {
+            let given = Argument::value(given);
+            let hint = hint!(
+                "dmv import git {}, if it is a repository of Git; otherwise write {}",
+                given,
+                url
+            );
+            return failure.hint(hint);
+        }
         return failure.hint(hint!("this looks like an ssh address: write {}", url));
     }
     if is_of_git(path) {
@@ -169,6 +179,16 @@ fn nothing_there(path: &Path) -> Failure {
         return failure.hint(hint!("it is a repository of Git: dmv import git {}", path));
     }
     failure
+}
+
+/// Whether an address looks like one of a repository of Git: by its end, its user, or its host, such as `git.x.org`.
+pub fn may_be_of_git(address: &str) -> bool {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let host = rest.split(['/', ':']).next().unwrap_or_default();
+    let (user, host) = host.split_once('@').unwrap_or(("", host));
+    let is_elsewhere = !scheme.is_empty() || rest.contains(':');
+    let is_named = address.trim_end_matches('/').ends_with(".git") || scheme == "git";
+    is_elsewhere && (is_named || user == "git" || host.starts_with("git"))
 }
 
 /// Whether there is a repository of Git, as far as names of files tell.
@@ -273,19 +293,21 @@ fn over_ssh(place: &str, command: impl FnOnce(Argument) -> Hint) -> Option<Hint>
 
 /// The address that a path was perhaps meant to be: `user@host:path`, as scp writes it.
 pub fn like_ssh(path: &Path) -> Option<String> {
-    let path = path.to_str()?;
-    let colon = path.find(':')?;
-    let host = path[..colon].rsplit('/').next()?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-    if host.is_empty() || !host.chars().all(is_plain) {
-        return None;
-    }
-    let rest = &path[colon + 1..];
+    let (host, rest) = scp_parts(path)?;
     Some(if rest.starts_with('/') {
         format!("ssh://{host}{rest}")
     } else {
         format!("ssh://{host}/~/{rest}")
     })
+}
+
+/// What stands before and behind the colon of such a path.
+fn scp_parts(path: &Path) -> Option<(&str, &str)> {
+    let (host, rest) = path.to_str()?.split_once(':')?;
+    let host = host.rsplit('/').next()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    let is_host = !host.is_empty() && host.chars().all(is_plain);
+    is_host.then_some((host, rest))
 }
 
 /// What to run next.
@@ -442,6 +464,30 @@ impl From<PairError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_git_are_known_by_their_look() {
+        for address in [
+            "git@host:x",
+            "host:film.git",
+            "https://example.org/x.git/",
+            "https://github.com/a/b",
+            "git://example.org/x",
+            "ssh://git@example.org/x",
+            "gitlab.org:x",
+        ] {
+            assert!(may_be_of_git(address), "{address}");
+        }
+        for address in [
+            "film.git",
+            "nas:/srv/film",
+            "ssh://nas/srv/film",
+            "git",
+            "s3://x/git",
+        ] {
+            assert!(!may_be_of_git(address), "{address}");
+        }
+    }
 
     #[test]
     fn where_the_relay_is_of_no_help_the_hint_says_what_is() {

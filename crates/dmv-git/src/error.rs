@@ -39,6 +39,14 @@ pub enum GitError {
         #[source]
         fault: GlobFault,
     },
+    /// A pattern for branches matches none.
+    #[error("no branch matches '{pattern}'")]
+    NoBranch {
+        /// The pattern.
+        pattern: String,
+        /// The branches that there are.
+        there: Vec<String>,
+    },
     /// The target's ids are of another algorithm than those of an imported commit.
     #[error("the commits came from Git with other ids than {} ids, which the target has", target.name())]
     Algorithm {

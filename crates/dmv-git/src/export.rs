@@ -4,6 +4,7 @@
 //! here becomes new commits, which say from which commit of DMV they come. Git checks and stores all
 //! objects itself, and moves a branch only forward.
 
+pub mod lfs;
 mod trees;
 
 use crate::choice::BranchChoice;
@@ -22,9 +23,11 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::repo::Repo;
+use lfs::{LfsChoice, LfsStore};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
-use trees::TreeExport;
+use std::path::PathBuf;
+use trees::{LfsExport, Sink, TreeCounts, TreeExport};
 
 /// What to export.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +36,11 @@ pub struct ExportOptions {
     pub branches: Vec<String>,
     /// Whether a branch of the target moves even if it loses commits.
     pub force: bool,
-    /// Whether files that came as pointers of Git LFS become these pointers again.
-    pub lfs: bool,
+    /// How files become pointers of Git LFS: those that came as pointers, and in commits that DMV made those that
+    /// attribute files or this choice give to Git LFS. Without it, none does.
+    pub lfs: Option<LfsChoice>,
+    /// The directory for the content of pointers, if it is not `lfs` of the target.
+    pub lfs_dir: Option<PathBuf>,
 }
 
 /// A branch or tag of the target.
@@ -60,12 +66,8 @@ pub struct ExportReport {
     /// Imported commits that got another id, because something was left out when they came, or content went in place
     /// of pointers of Git LFS.
     pub changed: Vec<GitId>,
-    /// Files that came as pointers of Git LFS and went as content.
-    pub unwanted_pointers: u64,
-    /// Empty directories that Git cannot have.
-    pub empty_directories: u64,
-    /// Private files in directories that were written: Git keeps them as others.
-    pub private_files: u64,
+    /// What trees could not give to Git as it is.
+    pub trees: TreeCounts,
     /// Commits with open conflicts, which were written as files with markers.
     pub conflicts: u64,
 }
@@ -84,13 +86,21 @@ pub fn export(
 ) -> Result<ExportReport, GitError> {
     let map = IdMap::open(repo.dmv_dir())?;
     map.index_by_dmv()?;
+    let lfs_dir = match &options.lfs_dir {
+        Some(dir) => dir.clone(),
+        None => target.git_dir()?.join("lfs"),
+    };
+    let lfs = options.lfs.clone().map(|choice| LfsExport {
+        choice,
+        store: LfsStore::new(&lfs_dir),
+    });
     let mut export = Export {
         repo,
         target,
         map,
         job,
         commits: HashMap::new(),
-        trees: TreeExport::new(repo, target, options.lfs)?,
+        trees: TreeExport::new(repo.objects(), lfs),
         pack: PackWriter::new(target)?,
         report: ExportReport::default(),
     };
@@ -98,9 +108,7 @@ pub fn export(
     let present = export.present()?;
     export.history(&wanted, &present)?;
     export.name(wanted, options)?;
-    export.report.unwanted_pointers = export.trees.unwanted_pointers();
-    export.report.empty_directories = export.trees.empty_directories();
-    export.report.private_files = export.trees.private_files();
+    export.report.trees = export.trees.counts();
     Ok(export.report)
 }
 
@@ -116,7 +124,12 @@ struct WantedRef {
 fn wanted(repo: &Repo, options: &ExportOptions) -> Result<BTreeMap<String, WantedRef>, GitError> {
     let choice = BranchChoice::parse(&options.branches)?;
     let mut wanted = BTreeMap::new();
-    for (key, id) in repo.offered()?.refs {
+    let refs = repo.offered()?.refs;
+    choice.check(
+        refs.iter()
+            .filter_map(|(key, _)| key.strip_prefix("branch/")),
+    )?;
+    for (key, id) in refs {
         if choice.wants(&key) {
             let (mut commit, mut tags) = (id, Vec::new());
             while key.starts_with("tag/") && tags.len() < MAX_TAG_DEPTH {
@@ -186,10 +199,9 @@ impl Export<'_> {
             .progress
             .expect(order.len() as u64, 0, Bound::Exact);
         if !order.is_empty() {
-            for id in present {
-                let commit = load_commit(objects, id)?;
-                self.trees.has(commit.tree, &self.map)?;
-            }
+            let trees = present.iter().map(|id| Ok(load_commit(objects, id)?.tree));
+            let trees = trees.collect::<Result<_, ObjectError>>()?;
+            self.trees.has(trees, &self.map, self.target)?;
         }
         for id in order.into_iter().rev() {
             self.commit(id)?;
@@ -221,21 +233,25 @@ impl Export<'_> {
         }
         let readable = self.repo.readable_tree(&commit, |_| true)?;
         self.report.conflicts += u64::from(readable != commit.tree);
-        let tree = self.trees.root(readable, &mut self.map, &mut self.pack)?;
+        let origin = GitOrigin::of(&commit);
+        let mut sink = Sink {
+            map: &mut self.map,
+            pack: &mut self.pack,
+        };
+        let tree = self.trees.root(readable, origin.is_none(), &mut sink)?;
         let mut parents = Vec::with_capacity(commit.parents.len());
         for parent in &commit.parents {
             parents.push(self.git_of(parent)?);
         }
         let bytes = commit::to_git(&commit, id, tree, &parents);
         let git = self.pack.add(GitType::Commit, &bytes)?;
-        match GitOrigin::of(&commit) {
-            Some(origin) if origin.id != git => self.report.changed.push(origin.id),
-            Some(_) => {}
-            None => {
-                let generation = commit.generation;
-                let became = Became::Commit { generation };
-                self.map.add(git, KnownObject { id, became });
-            }
+        if let Some(origin) = origin.filter(|origin| origin.id != git) {
+            self.report.changed.push(origin.id);
+        }
+        if self.map.get(&git)?.is_none() {
+            let generation = commit.generation;
+            let became = Became::Commit { generation };
+            self.map.add(git, KnownObject { id, became });
         }
         self.commits.insert(id, git);
         self.report.commits += 1;
@@ -248,9 +264,10 @@ impl Export<'_> {
         if let Some(git) = self.commits.get(id) {
             return Ok(*git);
         }
-        // It is behind a commit that the target has.
-        let known = self.map.git_of(id)?;
-        known.ok_or(GitError::Stale)
+        // It is behind a commit that the target has. Another target may have it under another id.
+        let known = self.map.all_git_of(id)?;
+        let there = self.target.commits_among(&known)?;
+        there.first().copied().ok_or(GitError::Stale)
     }
 
     /// Moves the branches and tags of the target.

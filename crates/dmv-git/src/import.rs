@@ -9,8 +9,10 @@
 mod builder;
 mod content;
 pub(crate) mod lfs;
+mod naming;
 mod pace;
 mod plan;
+mod returned;
 mod tags;
 pub(crate) mod trees;
 
@@ -24,21 +26,19 @@ use crate::source::{
 use builder::{Builder, Progress};
 use content::{BLOCK_BYTES, Block, StoredBlock, store_blocks};
 use crossbeam_channel::{Receiver, bounded};
-use dmv_core::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{
-    ArrivalReport, CheckoutOptions, Head, OfferedRefs, OperationRequest, OwnBranches, RefChange,
-    Repo, RepoError,
-};
+use dmv_core::repo::{CheckoutOptions, OperationRequest, Repo, RepoError};
 use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
 use dmv_core::worktree::content::Pieces;
 use lfs::{LfsObjects, Pointer};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use tags::{AnnotatedTag, put_tags, read_tags};
+use naming::NamePlan;
+use std::collections::{BTreeMap, HashSet};
+use tags::{AnnotatedTag, convert_tags, long_tags, put_tags, read_tags};
 
+pub use naming::{RefNews, RewrittenBranch};
 pub use plan::{ImportPlan, plan};
 
 /// The usual [`ImportOptions::portion_bytes`].
@@ -62,12 +62,38 @@ pub struct ImportOptions {
     /// Only branches that match one of these patterns, and no tags beyond what they lead to; all, if
     /// there is none.
     pub branches: Vec<String>,
-    /// Whether the content of Git LFS is taken in place of its pointers.
-    pub lfs: bool,
+    /// What becomes of pointers of Git LFS.
+    pub lfs: LfsPolicy,
+    /// Whether recorded branches are forgotten that the source no longer has.
+    pub prune: bool,
     /// Bytes of content after which what was taken is made durable, at the next commit.
     pub portion_bytes: u64,
     /// How a worktree without a commit gets the files of the branch that the source is on, if it does.
     pub check_out: Option<CheckoutOptions>,
+}
+
+/// What becomes of pointers of Git LFS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LfsPolicy {
+    /// They are taken as they are, unless their content is here.
+    Pointers,
+    /// Their content is taken.
+    Content,
+    /// As before: the content, if an import or export has kept pointers with it.
+    AsBefore,
+}
+
+impl LfsPolicy {
+    /// Returns where the content is, if it is taken.
+    fn objects(self, source: &GitSource, map: &IdMap) -> Result<Option<LfsObjects>, GitError> {
+        let takes_content = match self {
+            LfsPolicy::Pointers => false,
+            LfsPolicy::Content => true,
+            LfsPolicy::AsBefore => map.has_pointers()?,
+        };
+        let dir = takes_content.then(|| source.git_dir()).transpose()?;
+        Ok(dir.as_deref().map(LfsObjects::of))
+    }
 }
 
 /// Something that could not be taken as it is.
@@ -77,6 +103,8 @@ pub struct Problem {
     pub object: GitId,
     /// What it is about.
     pub about: Trouble,
+    /// A path of the object, if it is content.
+    pub path: Option<Vec<u8>>,
     /// What is wrong.
     pub why: String,
 }
@@ -90,16 +118,29 @@ pub enum Trouble {
     Content {
         /// The bytes that are missing.
         bytes: u64,
+        /// The SHA-256 of the content, by which Git LFS knows it.
+        sha256: String,
     },
     /// A commit or an annotated tag that an export gives another id.
     Id,
 }
 
 impl Problem {
+    /// Returns a problem about an object without a path.
+    fn new(object: GitId, about: Trouble, why: impl Into<String>) -> Problem {
+        let (path, why) = (None, why.into());
+        Problem {
+            object,
+            about,
+            path,
+            why,
+        }
+    }
+
     /// Returns the bytes of content that are missing.
     pub fn missing_bytes(&self) -> u64 {
         match self.about {
-            Trouble::Content { bytes } => bytes,
+            Trouble::Content { bytes, .. } => bytes,
             Trouble::Name(_) | Trouble::Id => 0,
         }
     }
@@ -143,8 +184,8 @@ pub struct ImportReport {
     pub bytes: u64,
     /// Pointers of Git LFS that were taken as they are.
     pub pointers_taken: PointersTaken,
-    /// Branches and tags that moved.
-    pub refs: Vec<RefChange>,
+    /// What is new of the branches and tags.
+    pub news: RefNews,
     /// Branches and tags that were not taken.
     pub left: Vec<LeftRef>,
     /// Other refs, which are never taken.
@@ -165,6 +206,8 @@ struct WantedRefs {
     refs: BTreeMap<String, GitId>,
     tags: Vec<AnnotatedTag>,
     left: Vec<LeftRef>,
+    /// The names of all branches of the source, also of those that are not wanted.
+    branches: HashSet<String>,
 }
 
 impl WantedRefs {
@@ -227,79 +270,23 @@ fn take_and_name(
     // What nothing named before need not be looked for at the end: it all comes now, and nothing of it is freed.
     let _keeping = map.is_empty().then(|| repo.keep_all().ok()).flatten();
     let mut report = take(repo, source, options, wanted, map, job)?;
-    let tags = put_tags(repo, wanted, map, &mut report.problems)?;
+    let tags = put_tags(repo, convert_tags(repo, wanted, map)?)?;
+    report.problems.extend(long_tags(wanted));
     report.left.clone_from(&wanted.left);
     report.head = source.head();
     report.others = source.other_refs()?;
     report.has_replacements = source.has_replacements()?;
-    let arrival = name(
-        repo,
-        options,
-        wanted,
-        ConvertedRefs { map, tags },
-        report.head.as_deref(),
-        request,
-        job,
-    )?;
-    report.refs = arrival.refs;
-    report.not_written = arrival.written.and_then(Result::err);
+    let names = NamePlan::new(repo, options, wanted, report.head.as_deref(), |key, git| {
+        let known = map.get(git)?.ok_or(GitError::Stale)?;
+        Ok(tags.get(key).copied().unwrap_or(known.id))
+    })?;
+    (report.news, report.not_written) =
+        names.publish(repo, options, report.commits, request, job)?;
     if report.commits > 0 {
         // Without it, only the log of a path takes longer, so a failure is no news.
         let _ = repo.note_changed_paths(job);
     }
     Ok(report)
-}
-
-/// What became of the wanted refs.
-struct ConvertedRefs<'m> {
-    map: &'m mut IdMap,
-    /// The commits that stand for annotated tags, by their keys.
-    tags: HashMap<String, ObjectId>,
-}
-
-/// Names the converted commits and writes the files of a first branch, in one operation.
-fn name(
-    repo: &Repo,
-    options: &ImportOptions,
-    wanted: &WantedRefs,
-    commits: ConvertedRefs<'_>,
-    head: Option<&str>,
-    request: &OperationRequest,
-    job: &Job,
-) -> Result<ArrivalReport, GitError> {
-    let mut offered = OfferedRefs::default();
-    let mut ours = OwnBranches::default();
-    for (key, git) in &wanted.refs {
-        let known = commits.map.get(git)?.ok_or(GitError::Stale)?;
-        let id = commits.tags.get(key).copied().unwrap_or(known.id);
-        offered.refs.push((key.clone(), id));
-        if let Some(branch) = key.strip_prefix("branch/")
-            && repo.ref_at(key)?.is_none()
-        {
-            ours.make.push((branch.to_owned(), known.id));
-        }
-    }
-    let is_taken = |head: &&str| wanted.refs.contains_key(&format!("branch/{head}"));
-    offered.head = head.filter(is_taken).map(str::to_owned);
-    // A repository without any commit goes to the branch that the source is on.
-    if repo.head_commit()?.is_none()
-        && let Some(branch) = &offered.head
-    {
-        if let Some(how) = options
-            .check_out
-            .as_ref()
-            .filter(|_| repo.worktree_root().is_some())
-        {
-            let remote = &options.remote;
-            return Ok(repo.note_remote_and_check_out(remote, &offered, &ours, branch, how, job)?);
-        }
-        ours.head = Some(Head::Branch(branch.clone()));
-    }
-    let refs = repo.note_remote(&options.remote, &offered, &ours, request)?;
-    Ok(ArrivalReport {
-        refs,
-        written: None,
-    })
 }
 
 /// Takes all objects that `wanted` leads to.
@@ -326,8 +313,7 @@ fn take(
         return Ok(report);
     }
     job.progress.expect(commits, 0, Bound::AtMost);
-    let lfs = options.lfs.then(|| source.git_dir()).transpose()?;
-    let lfs = lfs.as_deref().map(LfsObjects::of);
+    let lfs = options.lfs.objects(source, map)?;
     let mut progress = Progress::new(source, repo, map, lfs, job)?;
     let mut listed = WantedObjects {
         source,
@@ -350,12 +336,33 @@ fn take(
     report.files = progress.files;
     report.pointers_taken = progress.pointers_taken;
     report.problems = progress.problems;
+    find_paths(source, &mut report.problems, &tips, &known)?;
     report.bytes = job
         .progress
         .bytes
         .load(std::sync::atomic::Ordering::Relaxed);
     listed.list.end()?;
     Ok(report)
+}
+
+/// Finds the paths of content that is missing.
+fn find_paths(
+    source: &GitSource,
+    problems: &mut [Problem],
+    tips: &[GitId],
+    known: &[GitId],
+) -> Result<(), SourceError> {
+    let is_content = |problem: &Problem| matches!(problem.about, Trouble::Content { .. });
+    let blobs = problems.iter().filter(|problem| is_content(problem));
+    let blobs: HashSet<GitId> = blobs.map(|problem| problem.object).collect();
+    if blobs.is_empty() {
+        return Ok(());
+    }
+    let mut paths = source.paths_of(&blobs, tips, known)?;
+    for problem in problems.iter_mut().filter(|problem| is_content(problem)) {
+        problem.path = paths.remove(&problem.object);
+    }
+    Ok(())
 }
 
 /// The list of objects, with the one that was read last.
@@ -541,7 +548,13 @@ fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, Git
     let mut wanted = WantedRefs::default();
     let mut annotated: Vec<GitRef> = Vec::new();
     let choice = BranchChoice::parse(&options.branches)?;
-    for found in source.refs()? {
+    let refs = source.refs()?;
+    let branches = refs
+        .iter()
+        .filter_map(|found| found.name.strip_prefix("refs/heads/"));
+    choice.check(branches.clone())?;
+    wanted.branches = branches.map(str::to_owned).collect();
+    for found in refs {
         let (kind, name) = match (
             found.name.strip_prefix("refs/heads/"),
             found.name.strip_prefix("refs/tags/"),

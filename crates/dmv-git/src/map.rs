@@ -228,16 +228,36 @@ impl IdMap {
         Ok(known)
     }
 
-    /// Returns the Git object that became a DMV object; one of them, if there are several.
+    /// Returns a Git object that stands for a DMV object.
     pub fn git_of(&self, id: &ObjectId) -> Result<Option<GitId>, MapError> {
+        Ok(self.all_git_of(id)?.into_iter().next())
+    }
+
+    /// Returns the Git objects that stand for a DMV object, without pointers of Git LFS. There are several if exports
+    /// to several repositories gave it different ids.
+    pub fn all_git_of(&self, id: &ObjectId) -> Result<Vec<GitId>, MapError> {
         let read = || {
-            let mut select = self
-                .db
-                .prepare_cached("SELECT git FROM object WHERE substr(dmv, 1, 8) = substr(?1, 1, 8) AND dmv = ?1 LIMIT 1")?;
-            let git = select.query_row([id.as_bytes()], |row| {
+            let mut select = self.db.prepare_cached(
+                "SELECT git FROM object WHERE substr(dmv, 1, 8) = substr(?1, 1, 8) AND dmv = ?1
+                 AND NOT EXISTS (SELECT 1 FROM pointer WHERE pointer.git = object.git)",
+            )?;
+            let rows = select.query_map([id.as_bytes()], |row| {
                 Ok(GitId::new(row.get_ref(0)?.as_blob()?))
-            });
-            git.optional().map(Option::flatten)
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        Ok(self.context(read())?.into_iter().flatten().collect())
+    }
+
+    /// Returns the texts of the pointers of Git LFS that stand for content.
+    pub fn pointers_of(&self, content: &ObjectId) -> Result<Vec<Vec<u8>>, MapError> {
+        let read = || {
+            let mut select = self.db.prepare_cached(
+                "SELECT text FROM object JOIN pointer USING (git)
+                 WHERE substr(dmv, 1, 8) = substr(?1, 1, 8) AND dmv = ?1",
+            )?;
+            let rows = select.query_map([content.as_bytes()], |row| row.get(0))?;
+            rows.collect()
         };
         self.context(read())
     }
@@ -354,6 +374,12 @@ impl IdMap {
         let insert = "INSERT OR REPLACE INTO pointer VALUES (?1, ?2)";
         let kept = self.db.execute(insert, params![git.as_bytes(), text]);
         self.context(kept).map(drop)
+    }
+
+    /// Returns whether content stands for pointers of Git LFS.
+    pub fn has_pointers(&self) -> Result<bool, MapError> {
+        let select = "SELECT EXISTS (SELECT 1 FROM pointer)";
+        self.context(self.db.query_row(select, [], |row| row.get(0)))
     }
 
     /// Returns the texts of the pointers of Git LFS.

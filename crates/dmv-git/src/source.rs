@@ -4,7 +4,7 @@
 //! knows nothing of DMV's objects.
 
 use crate::id::{Algorithm, GitId, GitType};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
@@ -15,6 +15,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 const BUFFER_BYTES: usize = 1 << 20;
 /// The longest line that says what comes: an id, a type and a size.
 const MAX_HEADER_BYTES: u64 = 200;
+/// The longest line with an id and a path.
+const MAX_PATH_LINE_BYTES: u64 = 8192;
 
 /// Reading a Git repository failed.
 #[derive(Debug, thiserror::Error)]
@@ -296,19 +298,30 @@ impl GitSource {
 
     /// Returns those of `ids` that are commits of this repository.
     pub fn commits_among(&self, ids: &[GitId]) -> Result<Vec<GitId>, SourceError> {
+        let mut found = self.objects_among(ids)?;
+        found.retain(|(ty, _)| *ty == GitType::Commit);
+        Ok(found.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// Returns those of `ids` that this repository has, with their types.
+    pub fn objects_among(&self, ids: &[GitId]) -> Result<Vec<(GitType, GitId)>, SourceError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let file = file_of(ids)?;
         let mut git = self.git();
-        git.args(["cat-file", "--batch-check=%(objecttype) %(objectname)"]);
+        git.args(["cat-file", "--buffer"]);
+        git.arg("--batch-check=%(objecttype) %(objectname)");
         let mut child = GitChild::start("cat-file", git, Stdio::from(file))?;
         let mut answer = String::new();
         child.output.read_to_string(&mut answer)?;
         child.end()?;
-        let commits = answer
-            .lines()
-            .filter_map(|line| line.strip_prefix("commit "));
-        Ok(commits
-            .filter_map(|hex| GitId::from_hex(hex.as_bytes()))
-            .collect())
+        let found = answer.lines().filter_map(|line| {
+            let (ty, id) = line.split_once(' ')?;
+            let ty = GitType::from_word(ty.as_bytes())?;
+            Some((ty, GitId::from_hex(id.as_bytes())?))
+        });
+        Ok(found.collect())
     }
 
     /// Counts the commits that lead to `tips` and not to `known`.
@@ -383,6 +396,28 @@ impl GitSource {
         child.end()?;
         ids.sort_unstable();
         Ok(ids)
+    }
+
+    /// Returns a path of each of `blobs` in the commits that lead to `tips` and not to `known`. Of a name with a line
+    /// feed, Git says what comes before that.
+    pub fn paths_of(
+        &self,
+        blobs: &HashSet<GitId>,
+        tips: &[GitId],
+        known: &[GitId],
+    ) -> Result<HashMap<GitId, Vec<u8>>, SourceError> {
+        let mut child = self.rev_list(&["--objects", "--missing=print"], tips, known)?;
+        let (mut paths, mut line) = (HashMap::new(), Vec::new());
+        while read_limited(&mut child.output, &mut line, MAX_PATH_LINE_BYTES)? {
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            let at = text.iter().position(|b| *b == b' ').unwrap_or(text.len());
+            let (id, path) = text.split_at(at);
+            if let Some(id) = GitId::from_hex(id).filter(|id| blobs.contains(id)) {
+                paths.insert(id, path.get(1..).unwrap_or_default().to_vec());
+            }
+        }
+        child.end()?;
+        Ok(paths)
     }
 
     /// Sorts objects in the order in which the repository stores them, those of `last` at the end. Git stores most
@@ -540,9 +575,13 @@ pub struct ObjectHeader {
 
 /// Reads the next line of at most [`MAX_HEADER_BYTES`]. Returns false at the end.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    read_limited(input, line, MAX_HEADER_BYTES)
+}
+
+/// Reads a line, or as much of it as `most` bytes.
+fn read_limited(input: &mut impl BufRead, line: &mut Vec<u8>, most: u64) -> io::Result<bool> {
     line.clear();
-    let mut input = input.take(MAX_HEADER_BYTES);
-    Ok(input.read_until(b'\n', line)? > 0)
+    Ok(input.take(most).read_until(b'\n', line)? > 0)
 }
 
 /// Reads the next object's header; `None` at the end.

@@ -14,10 +14,10 @@ const VERSION: u8 = 1;
 /// Returns `None` if the tag is too long to be kept.
 pub fn to_dmv(bytes: &[u8], id: ObjectId, tagged: &Commit) -> Result<Option<Commit>, BadObject> {
     let git = GitTag::parse(bytes)?;
-    let value = [&[VERSION], bytes].concat();
-    if value.len() > MAX_EXTRA_BYTES {
+    if is_too_long(bytes) {
         return Ok(None);
     }
+    let value = [&[VERSION], bytes].concat();
     let tagger = person_of(&git.tagger, false);
     Ok(Some(Commit {
         tree: tagged.tree,
@@ -31,6 +31,11 @@ pub fn to_dmv(bytes: &[u8], id: ObjectId, tagged: &Commit) -> Result<Option<Comm
         extras: vec![(TAG_KEY.to_vec(), value)],
         signature: None,
     }))
+}
+
+/// Returns whether a tag with these bytes is too long to be kept.
+pub fn is_too_long(bytes: &[u8]) -> bool {
+    bytes.len() >= MAX_EXTRA_BYTES
 }
 
 /// Returns the bytes of the tag that a commit stands for, if they tag the object `tagged` of the type `ty`.

@@ -13,7 +13,7 @@ use dmv_core::repo::{GitIdQuery, Selection};
 use dmv_core::subset::Subset;
 use dmv_core::{OperationRequest, Repo};
 use dmv_git::id::{Algorithm, GitType};
-use dmv_git::import::PORTION_BYTES;
+use dmv_git::import::{LfsPolicy, PORTION_BYTES};
 use dmv_git::object::{GitEntry, order_key, put_entry};
 use dmv_git::pack::PackWriter;
 use dmv_git::revision::commits_of;
@@ -271,7 +271,8 @@ fn options(portion_bytes: u64) -> ImportOptions {
     ImportOptions {
         remote: "git".to_owned(),
         branches: Vec::new(),
-        lfs: false,
+        lfs: LfsPolicy::Pointers,
+        prune: false,
         portion_bytes,
         check_out: None,
     }
@@ -367,7 +368,7 @@ fn round_trip(seed: u64) {
         follow(&repo);
         let again = take(&repo, &source, portion);
         assert_eq!(
-            (again.commits, again.refs.len()),
+            (again.commits, again.news.refs.len()),
             (0, 0),
             "seed {seed}, part {part}"
         );
@@ -553,7 +554,7 @@ fn kill_imports(count: u64, seed: u64) {
         went_on += u64::from(report.commits < 150);
         assert_eq!(offered(&repo), wanted, "seed {seed}, round {round}");
         let again = take(&repo, &source, KILLED_PORTION_BYTES);
-        assert_eq!((again.commits, again.refs.len()), (0, 0));
+        assert_eq!((again.commits, again.news.refs.len()), (0, 0));
         let sound = repo.verify(dmv_core::repo::VerifyDepth::Full, &Job::default());
         assert!(
             sound.expect("a report").is_ok(),
@@ -605,7 +606,7 @@ fn a_large_portion_comes_back() {
     let report = take(&repo, &source, PORTION_BYTES);
     assert_eq!((report.commits, report.problems.len()), (3, 0));
     let again = take(&repo, &source, PORTION_BYTES);
-    assert_eq!((again.commits, again.refs.len()), (0, 0));
+    assert_eq!((again.commits, again.news.refs.len()), (0, 0));
     let back = new_git(&dir.join("back.git"), Algorithm::Sha1);
     export(&repo, &back, &ExportOptions::default(), &Job::default()).expect("an export");
     assert_eq!(everything(back.path()), everything(source.path()));

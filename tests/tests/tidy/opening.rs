@@ -29,7 +29,7 @@ pub const OPENS: [(&str, &str); 15] = [
         "crates/dmv-core/src/worktree/ignore.rs",
         "files of the worktree",
     ),
-    ("crates/dmv-git/src/export/trees.rs", "new files of Git LFS"),
+    ("crates/dmv-git/src/export/lfs.rs", "new files of Git LFS"),
     ("crates/dmv-git/src/map.rs", "SQLite; checked before"),
     (
         "crates/dmv-net/src/identity.rs",

@@ -6,7 +6,7 @@ mod upload;
 
 use crate::config::{Config, MIRROR, ORIGIN};
 use crate::devices::expand;
-use crate::error::{IN_ONE_OF_BOTH, verify_there};
+use crate::error::{IN_ONE_OF_BOTH, may_be_of_git, verify_there};
 use crate::partial_repository::{SliceArgs, options_for, slice_value, words};
 use crate::peers::{Call, session_failure};
 use crate::prelude::*;
@@ -247,8 +247,7 @@ fn failure(args: &Args, options: &CloneOptions, e: CloneError) -> Failure {
     if let Some(literal) = literal {
         return failure.hint(literal);
     }
-    let source = args.source.to_string_lossy();
-    if source.contains(':') && source.ends_with(".git") {
+    if may_be_of_git(&args.source.to_string_lossy()) {
         let source = Argument::on_disk(&args.source);
         return failure.hint(hint!(
             "if it is a repository of Git: dmv import git {}",

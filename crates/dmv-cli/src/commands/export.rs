@@ -68,9 +68,15 @@ struct ToGit {
     /// With --git or --stream: only branches that match GLOB, and no tags
     #[arg(long, value_name = "GLOB", conflicts_with = "place")]
     branches: Vec<String>,
-    /// With --git: files that came as pointers of Git LFS become these pointers again
-    #[arg(long, requires = "git")]
-    lfs: bool,
+    /// With --git or --stream: files that came as pointers of Git LFS become these pointers again. In commits
+    /// that dmv made, so do files that .gitattributes gives to Git LFS or that match one of PATTERNS: patterns
+    /// as .gitattributes has them, and sizes
+    #[arg(long, value_name = "PATTERN,>SIZE", num_args = 0..=1, default_missing_value = "")]
+    #[arg(conflicts_with = "place")]
+    lfs: Vec<String>,
+    /// With --stream and --lfs: put the content for the pointers into DIR, as 'lfs' in a Git repository has it
+    #[arg(long, value_name = "DIR", requires_all = ["stream", "lfs"])]
+    lfs_dir: Option<PathBuf>,
     /// With --git: move branches there even if this loses commits
     #[arg(long, requires = "git")]
     force: bool,

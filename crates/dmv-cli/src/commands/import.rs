@@ -3,6 +3,10 @@
 mod copies;
 #[cfg(feature = "git")]
 mod git;
+#[cfg(feature = "git")]
+mod news;
+#[cfg(feature = "git")]
+mod source;
 
 use crate::prelude::*;
 use dmv_core::repo::CheckoutOptions;

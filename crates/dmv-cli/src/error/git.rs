@@ -3,12 +3,16 @@
 use crate::failure::{
     EXIT_ABSENT, EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_USAGE, Failure,
 };
+use crate::format::text::clean;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::repo::RepoError;
 use dmv_git::GitError;
 use dmv_git::source::SourceError;
 use std::io::ErrorKind;
+
+/// Branches that a message names.
+const MOST_NAMES: usize = 20;
 
 impl From<GitError> for Failure {
     fn from(e: GitError) -> Failure {
@@ -19,6 +23,21 @@ impl From<GitError> for Failure {
             GitError::Object(e) => e.into(),
             GitError::Cancelled => RepoError::Cancelled.into(),
             GitError::Pattern { .. } => Failure::new("usage", EXIT_USAGE, e.to_string()),
+            GitError::NoBranch { ref there, .. } => {
+                let mut names = there
+                    .iter()
+                    .take(MOST_NAMES)
+                    .map(|name| clean(name))
+                    .collect::<Vec<_>>();
+                if there.len() > MOST_NAMES {
+                    names.push("...".to_owned());
+                }
+                let there = match &names[..] {
+                    [] => "there is none".to_owned(),
+                    names => format!("there are {}", names.join(", ")),
+                };
+                Failure::new("no-branch", EXIT_OTHER, format!("{e}; {there}"))
+            }
             GitError::Damaged { .. } | GitError::Bad(_) => {
                 let failure = Failure::new("git-damaged", EXIT_DAMAGE, e.to_string());
                 failure.hint("git fsck --full, in the Git repository")

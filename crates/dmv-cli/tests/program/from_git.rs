@@ -8,7 +8,6 @@ use crate::place::files::read;
 use crate::place::several::{SSH, speak_ssh};
 use crate::place::{Outcome, Place};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Runs Git in a directory of the place, with a user and without settings of the machine.
@@ -77,6 +76,11 @@ fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
     assert_eq!(subjects.lines().count(), 2, "{subjects}");
     let again = place.ok(&["-C", "film", "import", "git", "../source"])?;
     assert_eq!(again, "nothing new in ../source\n");
+    let clone = place.fails(10, &["clone", "git@host:x.git"])?;
+    assert!(
+        clone.contains("dmv import git git@host:x.git, if it"),
+        "{clone}"
+    );
     place.ok(&["-C", "film", "export", "--git", "../back.git"])?;
     assert_eq!(refs(&place, "back.git")?, refs(&place, "source")?);
     git(&place, "back.git", &["fsck", "--strict"])?;
@@ -101,8 +105,15 @@ fn a_tag_travels_whole() -> Outcome {
     tag(&["plain", "side"])?;
     place.ok(&["import", "--json", "git", "source", "whole"])?;
     place.ok(&["-C", "whole", "export", "--stream", "../all.stream"])?;
-    let again = place.ok(&["-C", "whole", "import", "--stream", "../all.stream"])?;
-    assert!(again.starts_with("nothing new"), "{again}");
+    // Git itself writes another tag of a tag into a stream.
+    let again = place.run(&["-C", "whole", "import", "--stream", "../all.stream"])?;
+    assert_eq!(again.status.code(), Some(3));
+    let again = String::from_utf8([again.stdout, again.stderr].concat())?;
+    let said = "no new commits in ../all.stream\n";
+    assert!(
+        again.starts_with(said) && again.contains("not moved: tag 'v2'"),
+        "{again}"
+    );
     let blob = git(&place, "source", &["rev-parse", "main:a.txt"])?;
     tag(&["-a", "-m", "of a blob", "content", &blob])?;
     tag(&["-a", "-m", "of a tag of a blob", "deep", "content"])?;
@@ -327,13 +338,20 @@ fn what_cannot_be_taken_is_said() -> Outcome {
     place.write("source/film.mov", pointer)?;
     git(&place, "source", &["add", "-A"])?;
     git(&place, "source", &["commit", "-q", "-m", "odd"])?;
+    let blob = git(&place, "source", &["rev-parse", "main:film.mov"])?;
     let done = place.run(&["import", "git", "source", "film", "--lfs", "here"])?;
     assert_eq!(done.status.code(), Some(3));
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(
-        said.contains("left out .hg") && said.contains("git lfs fetch --all"),
+        said.contains("left out .hg")
+            && said.contains("git -C source lfs fetch --all, then import"),
         "{said}"
     );
+    let line = format!(
+        "film.mov: the content of Git LFS is missing (7 B, blob {}",
+        &blob[..10]
+    );
+    assert!(said.contains(&line), "{said}");
     let planned = place.json(&[
         "import",
         "git",
@@ -350,6 +368,14 @@ fn what_cannot_be_taken_is_said() -> Outcome {
     );
     assert_eq!(planned["missing_lfs"][0]["bytes"], 7, "{planned}");
     assert_eq!(planned["refused"][0]["path"], ".hg", "{planned}");
+    let told_later = [
+        "missing_lfs",
+        "left",
+        "other_refs",
+        "changed",
+        "gone",
+        "moved_tags",
+    ];
     assert_eq!(planned["about_seconds"], 1, "{planned}");
     let said = place.run(&["import", "git", "source", "told", "--dry-run"])?;
     let said = String::from_utf8([said.stdout, said.stderr].concat())?;
@@ -362,8 +388,127 @@ fn what_cannot_be_taken_is_said() -> Outcome {
     assert_eq!(told["commits"], 5, "{told}");
     // Three small files, the pointer, and what .hg has, which Git lists as any other.
     assert_eq!(told["files"], 5, "{told}");
-    assert_eq!(told["missing_lfs"][0]["bytes"], 7, "{told}");
+    assert_eq!(told["missing_lfs"][0]["path"], "film.mov", "{told}");
     assert_eq!(told["refused"][0]["path"], ".hg", "{told}");
+    // The dry run has said the same.
+    for key in told_later {
+        assert_eq!(told[key], planned[key], "{key}");
+    }
+    assert_eq!(ref_names(&told), ref_names(&planned));
+    Ok(())
+}
+
+/// The refs that an import reports, and whether each was refused.
+fn ref_names(told: &serde_json::Value) -> Vec<(String, bool)> {
+    let refs = told["refs"].as_array().map_or(&[][..], Vec::as_slice);
+    let name = |one: &serde_json::Value| {
+        let name = one["ref"].as_str().unwrap_or_default();
+        (name.to_owned(), one["refused"] == true)
+    };
+    refs.iter().map(name).collect()
+}
+
+#[test]
+fn a_later_import_says_what_moved_and_is_undone() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    let git = |args: &[&str]| git(&place, "source", args);
+    git(&["branch", "old", "side"])?;
+    place.ok(&["import", "git", "source", "film"])?;
+    let tip = |name: &str| place.json(&["-C", "film", "show", "--json", name]);
+    let before = tip("git/main")?["id"].clone();
+    place.write("source/new", "n")?;
+    git(&["add", "-A"])?;
+    git(&["commit", "-q", "-m", "new"])?;
+    let import = ["-C", "film", "import", "git", "../source"];
+    let done = place.run(&import)?;
+    let said = String::from_utf8([done.stdout, done.stderr].concat())?;
+    assert!(
+        said.contains("  moved  git/main\n") && said.contains("on main: dmv merge git/main"),
+        "{said}"
+    );
+    // It is taken back as any other command, and made again.
+    let after = tip("git/main")?["id"].clone();
+    let said = place.ok(&["-C", "film", "undo"])?;
+    assert!(said.starts_with("undone: dmv -C film import git"), "{said}");
+    assert_eq!(tip("git/main")?["id"], before);
+    place.ok(&["-C", "film", "redo"])?;
+    assert_eq!(tip("git/main")?["id"], after);
+    let said = place.ok(&["-C", "film", "undo"])?;
+    assert!(said.starts_with("undone: dmv -C film import git"), "{said}");
+    place.ok(&["-C", "film", "redo"])?;
+    // Rewritten and deleted branches, a new one, a moved tag.
+    git(&["commit", "-q", "--amend", "-m", "again"])?;
+    git(&["branch", "-D", "old"])?;
+    git(&["branch", "fresh"])?;
+    git(&["tag", "-f", "v1", "side"])?;
+    let planned = place.json(&[&import[..], &["--dry-run", "--json"]].concat())?;
+    let texts = |args: &[&str]| -> Outcome<String> {
+        let done = place.run(args)?;
+        Ok(String::from_utf8([done.stdout, done.stderr].concat())?)
+    };
+    let dry = texts(&[&import[..], &["--dry-run"]].concat())?;
+    let done = place.run(&import)?;
+    assert_eq!(done.status.code(), Some(3));
+    let said = String::from_utf8([done.stdout, done.stderr].concat())?;
+    let old = after.as_str().ok_or("an id")?[..12].to_owned();
+    for line in [
+        "  new    git/fresh, also as branch fresh\n".to_owned(),
+        format!("  moved  git/main, rewritten; only the operation log has its old tip {old}\n"),
+        format!("to name the old tip: dmv branch NAME {old}\n"),
+        "  gone   git/old: the source no longer has it\n".to_owned(),
+        "dmv import git ../source --prune\n".to_owned(),
+        "not moved: tag 'v1', which names something else in the source; \
+         to move it: dmv tag -d v1, then"
+            .to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line}: {said}");
+        assert!(dry.contains(&line), "{line}: {dry}");
+    }
+    assert_eq!(planned["gone"][0], "remote/git/old", "{planned}");
+    assert_eq!(planned["moved_tags"][0], "v1", "{planned}");
+    let rewritten =
+        |one: &serde_json::Value| one["ref"] == "remote/git/main" && one["rewritten"] == true;
+    let refs = planned["refs"].as_array().ok_or("a list")?;
+    assert!(refs.iter().any(rewritten), "{planned}");
+    // What was told stays, until the user says otherwise.
+    place.ok(&["-C", "film", "show", "git/old"])?;
+    place.ok(&["-C", "film", "tag", "-d", "v1"])?;
+    let said = place.ok(&[&import[..], &["--prune"]].concat())?;
+    assert!(
+        said.contains("git/old: the source no longer has it, and forgotten"),
+        "{said}"
+    );
+    place.fails(20, &["-C", "film", "show", "git/old"])?;
+    assert_eq!(tip("v1")?["id"], tip("side")?["id"]);
+    // A pattern that matches nothing is a mistake.
+    for command in [
+        &[
+            "-C",
+            "film",
+            "import",
+            "git",
+            "../source",
+            "--branches",
+            "nosuch",
+        ][..],
+        &[
+            "-C",
+            "film",
+            "export",
+            "--git",
+            "../x.git",
+            "--branches",
+            "nosuch",
+        ],
+    ] {
+        let said = place.fails(20, command)?;
+        assert!(
+            said.contains("no branch matches 'nosuch'; there are fresh, main, "),
+            "{said}"
+        );
+    }
     Ok(())
 }
 
@@ -401,6 +546,8 @@ fn refs_that_lie_are_left_out() -> Outcome {
     fs::write(place.work().join("source/.git/packed-refs"), packed)?;
     git(&place, "source", &["notes", "add", "-m", "n"])?;
     git(&place, "source", &["branch", "git/x"])?;
+    let planned = place.run(&["import", "git", "source", "film", "--json", "--dry-run"])?;
+    let planned: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
     let done = place.run(&["import", "git", "source", "film", "--json"])?;
     assert_eq!(done.status.code(), Some(3));
     let told: serde_json::Value = serde_json::from_slice(&done.stdout)?;
@@ -413,103 +560,15 @@ fn refs_that_lie_are_left_out() -> Outcome {
     assert_eq!(left, wanted, "{told}");
     assert_eq!(told["other_refs"][0]["place"], "refs/notes", "{told}");
     assert_eq!(told["changed"].as_array().map(Vec::len), Some(1), "{told}");
+    for key in ["left", "other_refs", "changed", "refused"] {
+        assert_eq!(told[key], planned[key], "{key}");
+    }
+    assert_eq!(ref_names(&told), ref_names(&planned));
+    let is_refused = |name: &str| ref_names(&planned).contains(&(name.to_owned(), true));
+    assert!(is_refused("branch/git/x"), "{planned}");
     assert_eq!(place.ok(&["-C", "film", "tag"])?.lines().count(), 2);
     let said = place.run(&["-C", "film", "import", "git", "../source"])?;
     let said = String::from_utf8(said.stderr)?;
-    assert!(said.contains("no branch 'git/x' was created"), "{said}");
-    Ok(())
-}
-
-#[test]
-fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
-    let Some(place) = source()? else {
-        return Ok(());
-    };
-    // printf content | sha256sum
-    let sha256 = "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";
-    let dir = format!("source/.git/lfs/objects/{}/{}", &sha256[..2], &sha256[2..4]);
-    fs::create_dir_all(place.work().join(&dir))?;
-    place.write(format!("{dir}/{sha256}"), "content")?;
-    let pointer =
-        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize 7\n");
-    place.write("source/film.mov", pointer)?;
-    git(&place, "source", &["add", "-A"])?;
-    git(&place, "source", &["commit", "-q", "-m", "large"])?;
-    let said = |args: &[&str], code: i32| -> Outcome<String> {
-        let done = place.run(args)?;
-        assert_eq!(done.status.code(), Some(code), "{args:?}");
-        Ok(String::from_utf8(done.stderr)?)
-    };
-    // Nobody chooses pointers without knowing it.
-    let planned = said(&["import", "git", "source", "--dry-run"], 0)?;
-    assert!(planned.contains("pointers of Git LFS"), "{planned}");
-    let pointers = said(&["import", "git", "source", "pointers"], 0)?;
-    assert!(
-        pointers.contains("1 version of a file is a pointer of Git LFS, for 7 B of content"),
-        "{pointers}"
-    );
-    let content = said(&["import", "git", "source", "film", "--lfs", "here"], 0)?;
-    assert!(!content.contains("pointer"), "{content}");
-    assert_eq!(read(&place, "film/film.mov")?, "content");
-    let without = ["-C", "film", "export", "--git", "../content.git"];
-    assert!(said(&without, 3)?.contains("with --lfs it becomes pointers again"));
-    place.ok(&["-C", "film", "export", "--git", "../back.git", "--lfs"])?;
-    assert_eq!(
-        git(&place, "back.git", &["rev-parse", "main"])?,
-        git(&place, "source", &["rev-parse", "main"])?
-    );
-    let kept = format!(
-        "back.git/lfs/objects/{}/{}/{sha256}",
-        &sha256[..2],
-        &sha256[2..4]
-    );
-    assert_eq!(read(&place, &kept)?, "content");
-    // Others may read it as they may read the rest of the repository.
-    let mode = |path: &str| -> Outcome<u32> {
-        Ok(fs::metadata(place.work().join(path))?.permissions().mode() & 0o777)
-    };
-    assert_eq!(mode(&kept)?, mode("back.git/HEAD")?);
-    Ok(())
-}
-
-#[test]
-fn git_lfs_fetches_what_is_missing_and_runs_no_program_of_the_source() -> Outcome {
-    let Some(place) = source()? else {
-        return Ok(());
-    };
-    let lfs = Command::new("git").args(["lfs", "version"]).output();
-    if !lfs.is_ok_and(|output| output.status.success()) {
-        dmv_random::skip("git lfs is not installed");
-        return Ok(());
-    }
-    git(&place, "source", &["lfs", "install", "--local"])?;
-    git(&place, "source", &["lfs", "track", "*.mov"])?;
-    place.write("source/film.mov", "content")?;
-    git(&place, "source", &["add", "-A"])?;
-    git(&place, "source", &["commit", "-q", "-m", "large"])?;
-    git(&place, ".", &["init", "-q", "--bare", "hub.git"])?;
-    git(&place, "source", &["remote", "add", "origin", "../hub.git"])?;
-    git(&place, "source", &["push", "-q", "origin", "main"])?;
-    fs::remove_dir_all(place.work().join("source/.git/lfs/objects"))?;
-    let trap = place.work().join("trapped");
-    for key in [
-        "core.sshCommand",
-        "credential.helper",
-        "lfs.customtransfer.x.path",
-    ] {
-        git(
-            &place,
-            "source",
-            &["config", key, &format!("touch {}", trap.display())],
-        )?;
-    }
-    git(
-        &place,
-        "source",
-        &["config", "lfs.standalonetransferagent", "x"],
-    )?;
-    place.ok(&["import", "git", "source", "film", "--lfs", "fetch"])?;
-    assert_eq!(read(&place, "film/film.mov")?, "content");
-    assert!(!trap.exists());
+    assert!(said.contains("no branch 'git/x' is created"), "{said}");
     Ok(())
 }

@@ -49,6 +49,7 @@ mod interrupt;
 #[cfg(feature = "quic")]
 mod lan;
 mod leftover;
+mod lfs;
 mod loss;
 mod lost_pack;
 mod mapped;

@@ -12,7 +12,7 @@ pub(crate) const DMVATTRIBUTES: &[u8] = b".dmvattributes";
 
 /// A line of an attribute file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AttributeLine {
+pub struct AttributeLine {
     /// The number of the line, from 1.
     pub number: usize,
     /// The pattern.
@@ -23,7 +23,7 @@ pub(crate) struct AttributeLine {
 
 /// A line that cannot be used: its number, from 1, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadLine {
+pub struct BadLine {
     /// The number of the line; 0 for the whole file.
     pub number: usize,
     /// What is wrong with it, as a clause.
@@ -31,7 +31,7 @@ pub(crate) struct BadLine {
 }
 
 /// Returns the lines of an attribute file. Leaves out blank lines and comments.
-pub(crate) fn attribute_lines(text: &[u8]) -> (Vec<AttributeLine>, Vec<BadLine>) {
+pub fn attribute_lines(text: &[u8]) -> (Vec<AttributeLine>, Vec<BadLine>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let (mut lines, mut bad) = (Vec::new(), Vec::new());
     for (at, line) in text.split(|b| *b == b'\n').enumerate() {
@@ -99,7 +99,7 @@ fn split_pattern(line: &str) -> Result<(String, &str), String> {
 }
 
 /// Fails with the reason if a text is no pattern.
-pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
+pub fn check_pattern(pattern: &str) -> Result<(), String> {
     if pattern.trim_matches(['/', ' ']).is_empty() {
         return Err("the pattern names nothing".to_owned());
     }
@@ -146,6 +146,11 @@ impl Patterns {
         let all = dirs.chain([(path, false)]);
         all.filter_map(|(path, is_dir)| self.0.last(path, is_dir))
             .max()
+    }
+
+    /// Returns the place of the last pattern that names the file at `path` itself, as Git's attribute files do.
+    pub fn last_of_file(&self, path: &[u8]) -> Option<usize> {
+        self.0.last(path, false)
     }
 }
 

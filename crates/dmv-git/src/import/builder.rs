@@ -3,6 +3,7 @@
 use super::PointersTaken;
 use super::content::{StoredBlock, StoredChunk};
 use super::lfs::{LfsObjects, Pointer};
+use super::returned::ReturnedTrees;
 use super::trees::{LeftOut, NotYet, TreeMaker, known_tree};
 use super::{Problem, Trouble};
 use crate::commit::{CommitPlace, Form, GitOrigin, MAX_PARENTS, to_dmv, to_git};
@@ -16,7 +17,7 @@ use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::list::{Blob, ListBuilder};
 use dmv_core::object::tree::TreeSummary;
-use dmv_core::object::{ObjectRead, ObjectType, ObjectWrite};
+use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::repo::Repo;
 use dmv_core::store::MetaWriter;
 use dmv_core::worktree::content::store_content;
@@ -28,6 +29,11 @@ const MOST_WAITING_BYTES: usize = 64 << 20;
 const MAX_TARGET_BYTES: usize = 4095;
 /// Directories in each other that a path can have: docs/format/objects.md, "Names".
 const MAX_DEPTH: usize = 1024;
+
+/// Why content of Git LFS is not taken.
+const DAMAGED: &str = "the content of Git LFS is damaged: it does not fit its pointer";
+/// Why an export gives a commit another id.
+const HEADERS_TOO_LONG: &str = "its headers are too long to be kept; an export gives it another id";
 
 /// What lasts over the portions of an import.
 pub struct Progress<'i> {
@@ -41,8 +47,8 @@ pub struct Progress<'i> {
     pub lfs: Option<LfsObjects>,
     /// The algorithm of Git's ids.
     pub algorithm: Algorithm,
-    /// The objects that the repository has.
-    pub stored: &'i dyn ObjectRead,
+    /// Finds commits that were exported.
+    returned_trees: ReturnedTrees<'i>,
     /// Counts what is done.
     pub job: &'i Job,
     /// Commits that were not known before.
@@ -60,7 +66,7 @@ pub struct Progress<'i> {
 impl<'i> Progress<'i> {
     /// Returns the beginning of an import from `source` into `repo`.
     pub fn new(
-        source: &GitSource,
+        source: &'i GitSource,
         repo: &'i Repo,
         map: &'i mut IdMap,
         lfs: Option<LfsObjects>,
@@ -72,7 +78,7 @@ impl<'i> Progress<'i> {
             heads: HashSet::new(),
             lfs,
             algorithm: source.algorithm(),
-            stored: repo.store(),
+            returned_trees: ReturnedTrees::new(source, repo),
             job,
             commits: 0,
             returned: 0,
@@ -169,6 +175,10 @@ impl<'b, 'i> Builder<'b, 'i> {
         }
         self.all.files += 1;
         let mut blob = std::mem::take(&mut self.list).finish(&mut self.lane)?;
+        // It has its content already, as another commit has that came before, or that was exported.
+        if self.all.pointers.contains_key(&id) && self.all.map.get(&id)?.is_some() {
+            return Ok(());
+        }
         if blob.size == bytes.len() as u64
             && let Some(content) = self.lfs_content(id, bytes)?
         {
@@ -200,19 +210,16 @@ impl<'b, 'i> Builder<'b, 'i> {
             self.all.pointers_taken.add(&pointer);
             return Ok(None);
         };
-        let missing = Trouble::Content {
-            bytes: pointer.size,
-        };
         let Some(object) = lfs.open(&pointer) else {
-            let why = format!("the content of Git LFS is missing ({} bytes)", pointer.size);
-            self.problem(id, missing, why);
+            self.all.problems.push(missing_content(id, &pointer));
             return Ok(None);
         };
         let mut hash = super::lfs::ContentHash::default();
         let blob = store_content(object, &mut self.lane, |piece| hash.update(piece))?;
         if !hash.fits(&pointer) || blob.size != pointer.size {
-            let why = "the content of Git LFS is damaged: it does not fit its pointer".to_owned();
-            self.problem(id, missing, why);
+            let mut problem = missing_content(id, &pointer);
+            problem.why = DAMAGED.to_owned();
+            self.all.problems.push(problem);
             return Ok(None);
         }
         let more = blob.size.saturating_sub(bytes.len() as u64);
@@ -220,11 +227,6 @@ impl<'b, 'i> Builder<'b, 'i> {
         self.all.map.keep_pointer(&id, bytes)?;
         self.all.pointers.insert(id, bytes.to_vec());
         Ok(Some(blob))
-    }
-
-    fn problem(&mut self, object: GitId, about: Trouble, why: String) {
-        let problem = Problem { object, about, why };
-        self.all.problems.push(problem);
     }
 
     fn tree(&mut self, id: GitId, bytes: &[u8]) -> Result<(), GitError> {
@@ -272,9 +274,10 @@ impl<'b, 'i> Builder<'b, 'i> {
             Err(NotYet::Failed(e)) => return Err(e),
         }
         let commit = self.commit.as_ref().map(|commit| commit.id);
-        for LeftOut { name, why } in left_out {
-            self.problem(commit.unwrap_or(id), Trouble::Name(name), why);
-        }
+        let problems = left_out.into_iter().map(|LeftOut { name, why }| {
+            Problem::new(commit.unwrap_or(id), Trouble::Name(name), why)
+        });
+        self.all.problems.extend(problems);
         Ok(Vec::new())
     }
 
@@ -375,19 +378,7 @@ impl<'b, 'i> Builder<'b, 'i> {
         at: CommitPlace,
     ) -> Result<KnownObject, GitError> {
         let commit = to_dmv(git, id, at);
-        let origin = GitOrigin::of(&commit).map(|origin| origin.form);
-        if origin == Some(Form::TooLong) {
-            let why =
-                "its headers are too long to be kept; an export gives it another id".to_owned();
-            self.problem(id, Trouble::Id, why);
-        }
-        if git.parents.len() > MAX_PARENTS {
-            let why = format!(
-                "it has {} parents; the first {MAX_PARENTS} are kept",
-                git.parents.len()
-            );
-            self.problem(id, Trouble::Id, why);
-        }
+        self.all.problems.extend(id_problems(git, id, &commit));
         let generation = commit.generation;
         let bytes = commit
             .encode()
@@ -410,18 +401,41 @@ impl<'b, 'i> Builder<'b, 'i> {
         let Some(id) = named.and_then(ObjectId::from_hex) else {
             return Ok(None);
         };
-        let Some(own) = self.all.stored.read(ObjectType::Commit, &id)? else {
+        let Some(own) = self.all.returned_trees.commit(&id)? else {
             return Ok(None);
         };
-        let Ok(own) = Commit::decode(&own) else {
-            return Ok(None);
-        };
-        let is_same = own.tree == tree.id
-            && own.parents == parents
-            && to_git(&own, id, git.tree, &git.parents) == bytes;
+        let mut is_same =
+            own.parents == parents && to_git(&own, id, git.tree, &git.parents) == bytes;
+        if is_same && own.tree != tree.id {
+            let (trees, map) = (&mut self.all.returned_trees, &mut *self.all.map);
+            is_same = trees.is_export_of(&own, git.tree, map)?;
+        }
         let became = Became::Commit {
             generation: own.generation,
         };
         Ok(is_same.then_some(KnownObject { id, became }))
     }
+}
+
+/// Returns why an export gives a commit another id. `commit` stands for it.
+pub fn id_problems(git: &GitCommit<'_>, id: GitId, commit: &Commit) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if GitOrigin::of(commit).is_some_and(|origin| origin.form == Form::TooLong) {
+        problems.push(Problem::new(id, Trouble::Id, HEADERS_TOO_LONG));
+    }
+    if git.parents.len() > MAX_PARENTS {
+        let parents = git.parents.len();
+        let why = format!("it has {parents} parents; the first {MAX_PARENTS} are kept");
+        problems.push(Problem::new(id, Trouble::Id, why));
+    }
+    problems
+}
+
+/// Returns the problem that the content of a pointer is missing, whose blob is `id`.
+pub fn missing_content(id: GitId, pointer: &Pointer) -> Problem {
+    let about = Trouble::Content {
+        bytes: pointer.size,
+        sha256: pointer.sha256.clone(),
+    };
+    Problem::new(id, about, "the content of Git LFS is missing")
 }

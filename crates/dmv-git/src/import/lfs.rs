@@ -40,6 +40,12 @@ impl Pointer {
             size,
         })
     }
+
+    /// Returns the text of the pointer, as Git LFS writes it.
+    pub fn text(&self) -> Vec<u8> {
+        let lines = format!("oid sha256:{}\nsize {}\n", self.sha256, self.size);
+        [FIRST_LINE, lines.as_bytes()].concat()
+    }
 }
 
 /// The content that a Git repository has for its pointers.
@@ -73,9 +79,14 @@ impl ContentHash {
         self.0.update(piece);
     }
 
+    /// Returns the hash of all pieces, in hexadecimal digits.
+    pub fn finish(self) -> String {
+        encode_hex(&self.0.finalize())
+    }
+
     /// Returns whether the pieces are the content of `pointer`.
     pub fn fits(self, pointer: &Pointer) -> bool {
-        encode_hex(&self.0.finalize()) == pointer.sha256
+        self.finish() == pointer.sha256
     }
 }
 
@@ -90,6 +101,7 @@ mod tests {
         let usual = text(&format!("oid sha256:{sha256}\nsize 12345\n"));
         let pointer = Pointer::parse(usual.as_bytes()).expect("a pointer");
         assert_eq!((pointer.sha256.as_str(), pointer.size), (sha256, 12_345));
+        assert_eq!(pointer.text(), usual.as_bytes());
         let extended = text(&format!(
             "ext-0-foo sha256:{sha256}\noid sha256:{sha256}\nsize 1\n"
         ));

@@ -58,21 +58,13 @@ impl Pace {
     }
 }
 
-/// The beginning of a history.
-pub struct Sample {
-    /// How fast it came.
-    pub pace: Pace,
-    /// Whether it has pointers of Git LFS.
-    pub has_pointers: bool,
-}
-
 /// Takes the beginning of the history that leads to `tips` into the new repository `scratch`.
 pub fn take_sample(
     source: &GitSource,
     tips: &[GitId],
     scratch: &Repo,
     job: &Job,
-) -> Result<Sample, GitError> {
+) -> Result<Pace, GitError> {
     let objects = beginning(source, tips)?;
     let mut work = Work::default();
     objects.iter().for_each(|object| work.add(object.size));
@@ -82,13 +74,9 @@ pub fn take_sample(
     let incoming = scratch.incoming()?;
     let mut progress = Progress::new(source, scratch, &mut map, None, job)?;
     portion(&incoming, source.read(&ids)?, &mut progress)?;
-    let has_pointers = progress.pointers_taken.count > 0;
     scratch.keep_incoming(incoming)?;
     let seconds = begin.elapsed().as_secs_f64();
-    Ok(Sample {
-        pace: Pace { work, seconds },
-        has_pointers,
-    })
+    Ok(Pace { work, seconds })
 }
 
 /// Takes the beginning of a content of Git LFS into `scratch`.

@@ -1,24 +1,38 @@
 //! What an import would take.
 
+use super::builder::{id_problems, missing_content};
 use super::lfs::{LfsObjects, MAX_POINTER_BYTES, Pointer};
+use super::naming::{NamePlan, RefNews};
 use super::pace::{Work, take_content, take_sample};
+use super::tags::{convert_tags, long_tags};
 use super::trees::{Doubts, LeftOut, NO_TARGET, is_target};
-use super::{ImportOptions, LeftRef, MAX_METADATA_BYTES, Problem, Trouble, wanted};
+use super::{
+    ImportOptions, LeftRef, MAX_METADATA_BYTES, PointersTaken, Problem, Trouble, WantedRefs,
+    find_paths, wanted,
+};
+use crate::commit::{CommitPlace, MAX_PARENTS, to_dmv};
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
 use crate::map::IdMap;
+use crate::object::GitCommit;
 use crate::source::{GitSource, OtherRefs};
+use dmv_core::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::limits::MAX_SYMLINK_BYTES;
+use dmv_core::object::tree::{TreeSummary, empty_tree_id};
 use dmv_core::repo::Repo;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 
 /// Objects that are listed before they are read: until then, their ids are in memory.
 const MOST_LISTED: usize = 1 << 19;
+/// A commit of fewer bytes has neither too many parents nor headers that are too long.
+const MIN_ODD_COMMIT_BYTES: u64 = 40 * MAX_PARENTS as u64;
+/// Stands for every commit that is not known yet.
+const UNKNOWN: ObjectId = ObjectId::from_bytes([0xff; 32]);
 
 /// What an import would do.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ImportPlan {
     /// Commits that are not known.
     pub commits: u64,
@@ -26,12 +40,11 @@ pub struct ImportPlan {
     pub files: u64,
     /// The bytes of these, with those of Git LFS if they are wanted.
     pub bytes: u64,
-    /// Content of Git LFS that is wanted and missing: the blob of each pointer, and the bytes.
-    pub missing_lfs: Vec<(GitId, u64)>,
-    /// Whether the beginning of the history has pointers of Git LFS whose content is not wanted.
-    pub has_pointers: bool,
-    /// Names that would be left out, each once, with the first commit that has it.
-    pub refused: Vec<Problem>,
+    /// Pointers of Git LFS that would be taken as they are.
+    pub pointers_taken: PointersTaken,
+    /// What could not be taken as it is. Each name that would be left out comes once, with the first commit that has
+    /// it.
+    pub problems: Vec<Problem>,
     /// About how many seconds the import would take on this machine, without the checkout, if that is known.
     pub seconds: Option<f64>,
     /// Branches and tags of the source.
@@ -40,6 +53,10 @@ pub struct ImportPlan {
     pub left: Vec<LeftRef>,
     /// Other refs, which are never taken.
     pub others: Vec<OtherRefs>,
+    /// What would be new of the branches and tags.
+    pub news: RefNews,
+    /// Whether the source replaces objects by others, which the import does not follow.
+    pub has_replacements: bool,
 }
 
 /// Returns what [`import`](super::import) would do. Reads directories, symlinks and pointers of Git LFS.
@@ -53,17 +70,22 @@ pub fn plan(
     job: &Job,
 ) -> Result<ImportPlan, GitError> {
     let wanted = wanted(source, options)?;
-    let known = match repo {
-        Some(repo) => source.commits_among(&IdMap::open(repo.dmv_dir())?.heads()?)?,
-        None => Vec::new(),
-    };
+    // A repository that does not exist yet has nothing, as `scratch`.
+    let here = repo.unwrap_or(scratch);
+    let mut map = IdMap::open(here.dmv_dir())?;
+    let known = source.commits_among(&map.heads()?)?;
+    let news = foresee(here, source, options, &wanted, &mut map)?;
     let tips = wanted.tips();
-    let mut look = Look::new(source, options)?;
+    let lfs = options.lfs.objects(source, &map)?;
+    let mut look = Look::new(source, lfs);
     look.plan = ImportPlan {
         commits: source.count_commits(&tips, &known)?,
         refs: wanted.refs.len() as u64,
-        left: wanted.left,
         others: source.other_refs()?,
+        has_replacements: source.has_replacements()?,
+        problems: long_tags(&wanted).collect(),
+        left: wanted.left,
+        news,
         ..ImportPlan::default()
     };
     if look.plan.commits == 0 {
@@ -71,15 +93,40 @@ pub fn plan(
     }
     look.list(&tips, &known, job)?;
     look.end()?;
+    find_paths(source, &mut look.plan.problems, &tips, &known)?;
     let sample = take_sample(source, &tips, scratch, job)?;
-    look.plan.has_pointers = sample.has_pointers && !options.lfs;
-    let mut seconds = sample.pace.seconds_of(look.work);
+    let mut seconds = sample.seconds_of(look.work);
     if let Some(content) = look.content.take() {
         let more = take_content(content, scratch)?.seconds_of(look.content_work);
         seconds = seconds.map(|seconds| seconds + more.unwrap_or(0.0));
     }
     look.plan.seconds = seconds;
     Ok(look.plan)
+}
+
+/// Returns what would be new of the branches and tags.
+fn foresee(
+    repo: &Repo,
+    source: &GitSource,
+    options: &ImportOptions,
+    wanted: &WantedRefs,
+    map: &mut IdMap,
+) -> Result<RefNews, GitError> {
+    let tags = convert_tags(repo, wanted, map)?.last;
+    let head = source.head();
+    let names = NamePlan::new(repo, options, wanted, head.as_deref(), |key, git| {
+        let known = map.get(git)?.map_or(UNKNOWN, |known| known.id);
+        Ok(tags.get(key).copied().unwrap_or(known))
+    })?;
+    names.foresee(repo, |branch, old| {
+        let new = wanted.refs.get(&format!("branch/{branch}"));
+        let old = source.commits_among(&map.all_git_of(old)?)?;
+        match (new, old.first()) {
+            (Some(new), Some(old)) => Ok(source.count_commits(&[*old], &[*new])? == 0),
+            // The source has it no more.
+            _ => Ok(false),
+        }
+    })
 }
 
 /// A look at the objects that an import would take.
@@ -96,27 +143,29 @@ struct Look<'s> {
     trees: Vec<(GitId, GitId)>,
     /// Blobs that may be pointers of Git LFS and are not read yet.
     small: Vec<GitId>,
+    /// Commits that may have too much to be kept.
+    commits: Vec<GitId>,
     /// Symlinks: the blob, the first commit that has it, and its name there.
     links: HashMap<GitId, (GitId, Vec<u8>)>,
-    /// The names in `plan.refused`.
+    /// The names in `plan.problems`.
     named: HashSet<Vec<u8>>,
 }
 
 impl<'s> Look<'s> {
-    fn new(source: &'s GitSource, options: &ImportOptions) -> Result<Look<'s>, GitError> {
-        let git_dir = options.lfs.then(|| source.git_dir()).transpose()?;
-        Ok(Look {
+    fn new(source: &'s GitSource, lfs: Option<LfsObjects>) -> Look<'s> {
+        Look {
             source,
-            lfs: git_dir.as_deref().map(LfsObjects::of),
+            lfs,
             plan: ImportPlan::default(),
             work: Work::default(),
             content: None,
             content_work: Work::default(),
             trees: Vec::new(),
             small: Vec::new(),
+            commits: Vec::new(),
             links: HashMap::new(),
             named: HashSet::new(),
-        })
+        }
     }
 
     /// Counts what `tips` need and `known` have not.
@@ -126,18 +175,23 @@ impl<'s> Look<'s> {
         while let Some(object) = list.next_object()? {
             self.work.add(object.size);
             match object.ty {
-                GitType::Commit => commit = Some(object.id),
+                GitType::Commit => {
+                    commit = Some(object.id);
+                    if object.size >= MIN_ODD_COMMIT_BYTES {
+                        self.commits.push(object.id);
+                    }
+                }
                 GitType::Tree => self.trees.push((object.id, commit.unwrap_or(object.id))),
                 GitType::Blob => {
                     self.plan.files += 1;
                     self.plan.bytes += object.size;
-                    if self.lfs.is_some() && object.size <= MAX_POINTER_BYTES as u64 {
+                    if object.size <= MAX_POINTER_BYTES as u64 {
                         self.small.push(object.id);
                     }
                 }
                 GitType::Tag => {}
             }
-            if self.trees.len() + self.small.len() >= MOST_LISTED {
+            if self.trees.len() + self.small.len() + self.commits.len() >= MOST_LISTED {
                 self.read()?;
             }
             job.check()?;
@@ -148,6 +202,7 @@ impl<'s> Look<'s> {
     /// Reads what is listed.
     fn read(&mut self) -> Result<(), GitError> {
         self.read_trees()?;
+        self.read_commits()?;
         self.read_pointers()
     }
 
@@ -178,16 +233,46 @@ impl<'s> Look<'s> {
 
     fn refuse(&mut self, object: GitId, LeftOut { name, why }: LeftOut) {
         if self.named.insert(name.clone()) {
-            let about = Trouble::Name(name);
-            self.plan.refused.push(Problem { object, about, why });
+            let problem = Problem::new(object, Trouble::Name(name), why);
+            self.plan.problems.push(problem);
         }
+    }
+
+    /// Finds the commits that an export gives another id.
+    fn read_commits(&mut self) -> Result<(), GitError> {
+        let mut objects = self.source.read(&std::mem::take(&mut self.commits))?;
+        let mut bytes = Vec::new();
+        while let Some(object) = objects.next_object()? {
+            bytes.clear();
+            objects.content(&mut bytes, MAX_METADATA_BYTES)?;
+            let id = object.id;
+            let git = GitCommit::parse(&bytes).map_err(|error| GitError::Damaged { id, error })?;
+            let mut git_parents: Vec<GitId> = Vec::new();
+            for parent in &git.parents {
+                if git_parents.len() < MAX_PARENTS && !git_parents.contains(parent) {
+                    git_parents.push(*parent);
+                }
+            }
+            // Only the length of what is kept of it counts.
+            let at = CommitPlace {
+                tree: TreeSummary {
+                    id: empty_tree_id(),
+                    bytes: 0,
+                    files: 0,
+                    entries: 0,
+                },
+                parents: Vec::new(),
+                generation: 1,
+                git_parents,
+            };
+            let commit = to_dmv(&git, id, at);
+            self.plan.problems.extend(id_problems(&git, id, &commit));
+        }
+        Ok(objects.end()?)
     }
 
     /// Adds the content for which blobs are pointers.
     fn read_pointers(&mut self) -> Result<(), GitError> {
-        let Some(lfs) = &self.lfs else {
-            return Ok(());
-        };
         let mut objects = self.source.read(&std::mem::take(&mut self.small))?;
         let mut bytes = Vec::new();
         while let Some(object) = objects.next_object()? {
@@ -196,12 +281,18 @@ impl<'s> Look<'s> {
             let Some(pointer) = Pointer::parse(&bytes) else {
                 continue;
             };
+            let Some(lfs) = &self.lfs else {
+                self.plan.pointers_taken.add(&pointer);
+                continue;
+            };
             if let Some(content) = lfs.open(&pointer) {
                 self.content.get_or_insert(content);
                 self.content_work.add(pointer.size);
                 self.plan.bytes = (self.plan.bytes - object.size).saturating_add(pointer.size);
             } else {
-                self.plan.missing_lfs.push((object.id, pointer.size));
+                self.plan
+                    .problems
+                    .push(missing_content(object.id, &pointer));
             }
         }
         Ok(objects.end()?)

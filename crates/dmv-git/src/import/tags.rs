@@ -106,42 +106,65 @@ pub fn read_tags(
     Ok(())
 }
 
-/// Stores the annotated tags as commits, which it returns by the keys of the tags.
-pub fn put_tags(
+/// Annotated tags as commits.
+#[derive(Default)]
+pub struct ConvertedTags {
+    /// The commits that stand for the tags, by their keys. Tags of commits that are not here have none.
+    pub last: HashMap<String, ObjectId>,
+    /// The bytes of those that are not stored yet.
+    new: Vec<Vec<u8>>,
+}
+
+/// Makes commits of the annotated tags.
+pub fn convert_tags(
     repo: &Repo,
     wanted: &WantedRefs,
     map: &mut IdMap,
-    problems: &mut Vec<Problem>,
-) -> Result<HashMap<String, ObjectId>, GitError> {
-    let (mut last, mut new) = (HashMap::new(), Vec::new());
+) -> Result<ConvertedTags, GitError> {
+    let mut converted = ConvertedTags::default();
     for AnnotatedTag { key, objects } in &wanted.tags {
         let target = wanted.refs.get(key).ok_or(GitError::Stale)?;
-        let mut id = map.get(target)?.ok_or(GitError::Stale)?.id;
+        let Some(known) = map.get(target)? else {
+            continue;
+        };
+        let mut id = known.id;
         let mut tagged = load_commit(repo.objects(), &id)?;
-        for (object, bytes) in objects.iter().rev() {
+        for (_, bytes) in objects.iter().rev() {
             let Some(tag) = tag::to_dmv(bytes, id, &tagged)? else {
-                let (object, about, why) = (*object, Trouble::Id, TAG_TOO_LONG.to_owned());
-                problems.push(Problem { object, about, why });
                 break;
             };
             let bytes = tag.encode().map_err(ObjectError::from)?;
             id = ObjectType::Commit.id_of(&bytes);
             if !repo.store().holds(ObjectType::Commit, &id)? {
-                new.push(bytes);
+                converted.new.push(bytes);
             }
             tagged = tag;
         }
-        last.insert(key.clone(), id);
+        converted.last.insert(key.clone(), id);
     }
-    if !new.is_empty() {
+    Ok(converted)
+}
+
+/// Returns the tags that are taken without their messages.
+pub fn long_tags(wanted: &WantedRefs) -> impl Iterator<Item = Problem> {
+    wanted.tags.iter().filter_map(|tag| {
+        let mut objects = tag.objects.iter().rev();
+        let (object, _) = objects.find(|(_, bytes)| tag::is_too_long(bytes))?;
+        Some(Problem::new(*object, Trouble::Id, TAG_TOO_LONG))
+    })
+}
+
+/// Stores the commits that stand for annotated tags, and returns them by the keys of the tags.
+pub fn put_tags(repo: &Repo, tags: ConvertedTags) -> Result<HashMap<String, ObjectId>, GitError> {
+    if !tags.new.is_empty() {
         let incoming = repo.incoming()?;
         let mut lane = incoming.lane();
-        for bytes in &new {
+        for bytes in &tags.new {
             lane.put(ObjectType::Commit, bytes)?;
         }
         lane.flush()?;
         drop(lane);
         repo.keep_incoming(incoming)?;
     }
-    Ok(last)
+    Ok(tags.last)
 }

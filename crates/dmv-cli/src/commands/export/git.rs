@@ -1,7 +1,9 @@
 //! `dmv export --git` and `dmv export --stream`
 
+use crate::config::size;
 use crate::context::scratch;
 use crate::prelude::*;
+use dmv_git::export::lfs::LfsChoice;
 use dmv_git::export::{ExportOptions, ExportReport, algorithm_for, export};
 use dmv_git::source::GitSource;
 use dmv_git::stream::write_stream;
@@ -10,16 +12,46 @@ use std::process::Stdio;
 
 /// Runs `--git` or `--stream`, if one of them is given.
 pub fn run(context: &Context, args: &super::Args) -> Option<Result<u8, Failure>> {
-    let options = ExportOptions {
-        branches: args.to_git.branches.clone(),
-        force: args.to_git.force,
-        lfs: args.to_git.lfs,
-    };
-    match (&args.git, &args.stream) {
-        (Some(dir), _) => Some(to_repository(context, dir, &options)),
-        (None, Some(file)) => Some(to_stream(context, file, &options)),
-        (None, None) => None,
+    if args.git.is_none() && args.stream.is_none() {
+        return None;
     }
+    let done = options(&args.to_git).and_then(|options| match (&args.git, &args.stream) {
+        (Some(dir), _) => to_repository(context, dir, &options),
+        (None, Some(file)) => to_stream(context, file, &options),
+        (None, None) => Ok(EXIT_OK),
+    });
+    Some(done)
+}
+
+fn options(args: &super::ToGit) -> Result<ExportOptions, Failure> {
+    let lfs = match &args.lfs[..] {
+        [] => None,
+        given => Some(choice(given)?),
+    };
+    Ok(ExportOptions {
+        branches: args.branches.clone(),
+        force: args.force,
+        lfs,
+        lfs_dir: args.lfs_dir.clone(),
+    })
+}
+
+/// Reads `PATTERN,>SIZE`. Each part may come several times.
+fn choice(given: &[String]) -> Result<LfsChoice, Failure> {
+    let (mut patterns, mut larger_than) = (Vec::new(), None::<u64>);
+    let parts = given.iter().flat_map(|given| given.split(','));
+    for part in parts.map(str::trim).filter(|part| !part.is_empty()) {
+        let Some(text) = part.strip_prefix('>') else {
+            patterns.push(part.to_owned());
+            continue;
+        };
+        let bytes = size(text.trim()).ok_or_else(|| {
+            Failure::usage(format!("--lfs: '{}' is no size, as >10M is", clean(part)))
+        })?;
+        larger_than = Some(larger_than.map_or(bytes, |before| before.min(bytes)));
+    }
+    LfsChoice::new(patterns, larger_than)
+        .map_err(|(pattern, why)| Failure::usage(format!("--lfs: '{}': {why}", clean(&pattern))))
 }
 
 /// Exports to the Git repository in `dir`, and makes a bare one if there is none.
@@ -42,8 +74,17 @@ fn to_stream(context: &Context, file: &Path, options: &ExportOptions) -> Result<
             "a request writes a stream to a file, not to '-'",
         ));
     }
+    if options.lfs.is_some() && options.lfs_dir.is_none() {
+        return Err(Failure::usage(
+            "--lfs with --stream needs a place for the content: --lfs-dir DIR",
+        )
+        .hint("dmv export --stream FILE --lfs --lfs-dir DIR/.git/lfs"));
+    }
     let repo = context.repo()?;
     super::refuse_inside(&repo, file)?;
+    if let Some(dir) = &options.lfs_dir {
+        super::refuse_inside(&repo, dir)?;
+    }
     let scratch = scratch()?;
     let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
     let done = write(context, &repo, &target, options)?;
@@ -101,6 +142,17 @@ fn print(out: &mut impl Write, dir: &Path, done: &ExportReport) -> Result<(), Fa
         let word = if moved.old.is_some() { "moved" } else { "new" };
         writeln!(out, "  {word:<5}  {}", clean(&moved.name))?;
     }
+    if done.trees.pointers > 0 {
+        let files = count(
+            done.trees.pointers,
+            "version of a file is a pointer",
+            "versions of files are pointers",
+        );
+        writeln!(
+            out,
+            "{files} of Git LFS; their content lies in its store there"
+        )?;
+    }
     Ok(())
 }
 
@@ -113,7 +165,7 @@ fn tell(context: &Context, done: &ExportReport) {
     }
     if let Some(first) = done.changed.first() {
         let commits = count(done.changed.len() as u64, "commit has", "commits have");
-        let why = if done.unwanted_pointers > 0 {
+        let why = if done.trees.unwanted_pointers > 0 {
             "content went in place of pointers of Git LFS; with --lfs it becomes pointers again"
         } else {
             "the import had left something out"
@@ -122,9 +174,19 @@ fn tell(context: &Context, done: &ExportReport) {
             "{commits} another id than before the import, the first is {first}: {why}"
         ));
     }
-    if done.empty_directories > 0 {
+    if done.trees.unwanted_pointers > 0 && done.changed.is_empty() {
+        let files = count(
+            done.trees.unwanted_pointers,
+            "version of a file went as content that",
+            "versions of files went as content that",
+        );
+        context.ui.warn(format_args!(
+            "{files} came as a pointer of Git LFS; with --lfs such files become pointers again"
+        ));
+    }
+    if done.trees.empty_directories > 0 {
         let directories = count(
-            done.empty_directories,
+            done.trees.empty_directories,
             "empty directory",
             "empty directories",
         );
@@ -132,9 +194,9 @@ fn tell(context: &Context, done: &ExportReport) {
             .ui
             .warn(format_args!("{directories} left out: Git has none"));
     }
-    if done.private_files > 0 {
+    if done.trees.private_files > 0 {
         let files = count(
-            done.private_files,
+            done.trees.private_files,
             "file that only its owner may read is",
             "files that only their owner may read are",
         );
@@ -159,10 +221,13 @@ fn document(done: &ExportReport) -> Json {
             moved.{refused},
         }
     });
+    let trees = &done.trees;
     object! {
         done.{commits},
         refs: Json::List(refs.collect()),
         changed: texts(done.changed.iter().map(ToString::to_string)),
-        done.{empty_directories, private_files, conflicts},
+        trees.{empty_directories, private_files},
+        lfs_pointers: trees.pointers,
+        done.{conflicts},
     }
 }

@@ -1,14 +1,15 @@
 //! `dmv import git`
 
+use super::news;
+use super::source::ImportSource;
 use crate::config::DEFAULT_BRANCH;
 use crate::context::scratch;
 use crate::format::text::duration;
 use crate::peers::refuse_address;
 use crate::prelude::*;
-use dmv_core::repo::RefChange;
 use dmv_git::import::{
-    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, PointersTaken, Problem,
-    Trouble, import, plan,
+    ImportOptions, ImportPlan, ImportReport, LeftRef, LfsPolicy, PORTION_BYTES, PointersTaken,
+    Problem, Trouble, import, plan,
 };
 use dmv_git::lfs_fetch::fetch_content;
 use dmv_git::source::{GitSource, OtherRefs};
@@ -20,8 +21,6 @@ use tempfile::TempDir;
 
 /// Problems that are told without -v.
 const TOLD: usize = 10;
-/// Branches and tags that are listed without -v.
-const NAMED: usize = 20;
 
 /// Take the history of a Git repository
 ///
@@ -46,9 +45,13 @@ pub struct GitArgs {
     #[arg(long, value_name = "GLOB")]
     branches: Vec<String>,
     /// Take content in place of the pointers of Git LFS: what SRC has, or also what 'git lfs' can fetch
-    #[arg(long, value_name = "fetch|here|no", default_value = "no")]
+    /// [default: no, or here if content was taken before]
+    #[arg(long, value_name = "fetch|here|no")]
     #[arg(value_parser = ["fetch", "here", "no"])]
-    lfs: String,
+    lfs: Option<String>,
+    /// Forget recorded branches that SRC no longer has
+    #[arg(long)]
+    prune: bool,
     /// Record the branches as NAME/BRANCH
     #[arg(long, value_name = "NAME", default_value = "git", add = candidates::remote())]
     name: String,
@@ -66,7 +69,12 @@ pub fn run(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
     let source = open(args, scratch.path())?;
     let options = ImportOptions {
         branches: args.branches.clone(),
-        lfs: args.lfs != "no",
+        lfs: match args.lfs.as_deref() {
+            None => LfsPolicy::AsBefore,
+            Some("no") => LfsPolicy::Pointers,
+            Some(_) => LfsPolicy::Content,
+        },
+        prune: args.prune,
         ..options(context, &args.name)?
     };
     let here = match &args.dir {
@@ -74,20 +82,21 @@ pub fn run(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
         Some(_) => None,
     };
     let is_new = here.is_none();
+    let from = ImportSource::of(&args.source);
     if args.dry_run {
-        return tell_what_comes(context, here.as_deref(), &source, &options, &scratch);
+        return tell_what_comes(context, here.as_deref(), &source, &options, &scratch, from);
     }
     let repo = match here {
         Some(repo) => repo,
         None => create(context, args, &source)?,
     };
-    if args.lfs == "fetch" {
+    if args.lfs.as_deref() == Some("fetch") {
         let _watch = context.watch("fetching from Git LFS");
         fetch_lfs(context, &source, scratch.path())?;
     }
     let done = take(context, &repo, &source, &options);
     let done = done.map_err(|e| go_on(e, args, is_new, &repo))?;
-    tell(context, &args.source, &repo, &done)
+    tell(context, from, &repo, &done)
 }
 
 /// Has Git LFS fetch what the source lacks. What is missing then, the import reports.
@@ -122,10 +131,16 @@ pub fn from_stream(
     let source = source?;
     let options = options(context, name)?;
     if dry_run {
-        return tell_what_comes(context, Some(&repo), &source, &options, &scratch);
+        let from = ImportSource::Stream(file.as_os_str());
+        return tell_what_comes(context, Some(&repo), &source, &options, &scratch, from);
     }
     let done = take(context, &repo, &source, &options)?;
-    tell(context, file.as_os_str(), &repo, &done)
+    tell(
+        context,
+        ImportSource::Stream(file.as_os_str()),
+        &repo,
+        &done,
+    )
 }
 
 /// Returns the options of an import of everything.
@@ -133,7 +148,8 @@ fn options(context: &Context, name: &str) -> Result<ImportOptions, Failure> {
     Ok(ImportOptions {
         remote: name.to_owned(),
         branches: Vec::new(),
-        lfs: false,
+        lfs: LfsPolicy::Pointers,
+        prune: false,
         portion_bytes: PORTION_BYTES,
         check_out: Some(super::check_out(context)?),
     })
@@ -150,7 +166,7 @@ fn take(
     let done = import(repo, source, options, &context.request()?, &context.job);
     drop(watch);
     let mut done = done?;
-    tell_pointers(context, done.pointers_taken);
+    tell_pointers(context, done.pointers_taken, "taken as they are");
     match done.not_written.take() {
         Some(e) => Err(super::not_written(e.into(), done.head.as_deref())),
         None => Ok(done),
@@ -173,16 +189,11 @@ fn go_on(failure: Failure, args: &GitArgs, is_new: bool, repo: &Repo) -> Failure
 
 /// Opens the source. Copies it into `scratch` first if it is not on this machine.
 fn open(args: &GitArgs, scratch: &Path) -> Result<GitSource, Failure> {
-    let path = Path::new(&args.source);
-    let text = args.source.to_string_lossy();
-    let is_url = !path.exists() && text.contains(':');
-    if is_url {
-        Ok(GitSource::mirror(
-            &args.source,
-            &scratch.join("mirror.git"),
-        )?)
-    } else {
-        Ok(GitSource::open(path)?)
+    match ImportSource::of(&args.source) {
+        ImportSource::Url(url) => Ok(GitSource::mirror(url, &scratch.join("mirror.git"))?),
+        ImportSource::Path(path) | ImportSource::Stream(path) => {
+            Ok(GitSource::open(Path::new(path))?)
+        }
     }
 }
 
@@ -217,26 +228,30 @@ fn tell_what_comes(
     source: &GitSource,
     options: &ImportOptions,
     scratch: &TempDir,
+    from: ImportSource<'_>,
 ) -> Result<u8, Failure> {
     let watch = context.watch("looking");
     let sample = scratch.path().join("sample");
     let sample = Repo::init(&sample, DEFAULT_BRANCH, true, context.request()?)?;
     let planned = plan(repo, source, options, &sample, &context.job)?;
     drop(watch);
-    tell_plan(context, &planned)
+    tell_plan(context, &planned, from)
 }
 
-fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
-    let missing = planned.missing_lfs.iter();
-    let missing = missing.map(|(id, bytes)| object! { object: id.to_string(), bytes: *bytes });
+fn tell_plan(
+    context: &Context,
+    planned: &ImportPlan,
+    from: ImportSource<'_>,
+) -> Result<u8, Failure> {
     let document = || {
         let document = object! {
             dry_run: true,
-            planned.{commits, files, bytes, refs},
+            planned.{commits, files, bytes},
+            ..news::document(&planned.news),
             left: left(&planned.left),
             other_refs: others(&planned.others),
-            missing_lfs: Json::List(missing.collect()),
-            refused: refused(&planned.refused),
+            lfs_pointers: planned.pointers_taken.count,
+            ..problems(&planned.problems),
             about_seconds: planned.seconds.map(|seconds| seconds.ceil() as u64),
         };
         document.sorted()
@@ -248,46 +263,85 @@ fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
         let files = count(files, "version of files", "versions of files");
         let time = planned.seconds.map(duration);
         let time = time.map_or_else(String::new, |time| format!("; that takes about {time}"));
-        Ok(writeln!(
+        writeln!(
             out,
             "{commits} to take, for {refs}, with {files}, {size}{time}"
-        )?)
+        )?;
+        news::print(context, out, &planned.news)
     })?;
-    tell_left(context, &planned.left, &planned.others);
-    tell_problems(context, &planned.refused, "would leave out");
-    let missing: u64 = planned.missing_lfs.iter().map(|(_, bytes)| bytes).sum();
-    tell_missing_lfs(context, missing, "their pointers would be taken");
-    if planned.has_pointers {
-        let note = "note: the source has pointers of Git LFS, which would be taken as they are; \
-                    to take their content instead: --lfs here, or --lfs fetch";
-        context.ui.note(note);
+    if !context.ui.is_json() {
+        tell_left(context, &planned.left, &planned.others);
+        news::tell(context, &planned.news, from);
+        tell_problems(context, &planned.problems, "would leave out");
+        tell_missing_lfs(context, &planned.problems, from, true);
+        tell_replacements(context, planned.has_replacements);
+        tell_pointers(
+            context,
+            planned.pointers_taken,
+            "would be taken as they are",
+        );
     }
     Ok(EXIT_OK)
 }
 
-/// Says how much content of Git LFS the source lacks.
-fn tell_missing_lfs(context: &Context, missing: u64, taken: &str) {
-    if missing > 0 && !context.ui.is_json() {
-        let missing = bytes(missing);
-        context.ui.warn(format_args!(
-            "{missing} of Git LFS are missing in the source; {taken}; \
-             to have them there: git lfs fetch --all, or import with --lfs fetch"
-        ));
+/// Says how much content of Git LFS the source lacks, and what to do about it.
+fn tell_missing_lfs(
+    context: &Context,
+    problems: &[Problem],
+    from: ImportSource<'_>,
+    is_dry_run: bool,
+) {
+    let missing: u64 = problems.iter().map(Problem::missing_bytes).sum();
+    if missing == 0 {
+        return;
+    }
+    let (taken, again) = if is_dry_run {
+        ("would be taken", "with --lfs here")
+    } else {
+        (
+            "were taken",
+            "into a new directory with --lfs here: commits that are here do not change",
+        )
+    };
+    let size = bytes(missing);
+    context.ui.warn(format_args!(
+        "{size} of Git LFS are missing in the source; their pointers {taken}"
+    ));
+    let way = match from {
+        ImportSource::Path(path) => hint!("git -C {} lfs fetch --all", Argument::on_disk(path)),
+        ImportSource::Url(url) => hint!(
+            "git clone --mirror {}, git lfs fetch --all there",
+            Argument::value(url.as_encoded_bytes())
+        ),
+        // A stream has no content of Git LFS.
+        ImportSource::Stream(_) => return,
+    };
+    context.ui.note(format_args!(
+        "to have the content: {way}, then import {again}"
+    ));
+}
+
+fn tell_replacements(context: &Context, has_replacements: bool) {
+    if has_replacements {
+        let text = "the source replaces objects by others (git replace); \
+                    an import has the original ones";
+        context.ui.warn(text);
     }
 }
 
-/// Says that pointers came in place of content. Later imports do not change that, so it is said at once.
-fn tell_pointers(context: &Context, taken: PointersTaken) {
-    if taken.count > 0 {
-        let (pointers, size) = (taken.count, bytes(taken.bytes));
-        let pointers = count(
-            pointers,
+/// Says that pointers come in place of content. Later imports do not change that, so it is said at once. `taken`: what
+/// becomes of them.
+fn tell_pointers(context: &Context, pointers: PointersTaken, taken: &str) {
+    if pointers.count > 0 {
+        let (number, size) = (pointers.count, bytes(pointers.bytes));
+        let number = count(
+            number,
             "version of a file is a pointer",
             "versions of files are pointers",
         );
         context.ui.note(format_args!(
-            "note: {pointers} of Git LFS, for {size} of content; \
-             to take the content instead, import into a new directory with --lfs here, or --lfs fetch"
+            "note: {number} of Git LFS, for {size} of content, and {taken}; \
+             to have the content instead, import into a new directory with --lfs here, or --lfs fetch"
         ));
     }
 }
@@ -327,32 +381,24 @@ fn tell_left(context: &Context, left: &[LeftRef], others: &[OtherRefs]) {
 
 fn tell(
     context: &Context,
-    source: &OsStr,
+    from: ImportSource<'_>,
     repo: &Repo,
     done: &ImportReport,
 ) -> Result<u8, Failure> {
-    let has_all = done.refs.iter().all(|change| change.refused.is_none());
+    let has_all = done.news.refs.iter().all(|change| change.refused.is_none())
+        && done.news.moved_tags.is_empty();
     let is_complete = has_all && done.problems.is_empty() && done.left.is_empty();
     context.ui.report(
         || document(repo, done),
-        |out| print(context, out, source, repo, done),
+        |out| print(context, out, from, repo, done),
     )?;
     if !context.ui.is_json() {
         tell_left(context, &done.left, &done.others);
-        for change in done.refs.iter().filter(|change| change.refused.is_some()) {
-            let (kind, name) = change.key.split_once('/').unwrap_or_default();
-            let name = clean(name);
-            context.ui.warn(format_args!(
-                "no {kind} '{name}' was created: the name can mean something else"
-            ));
-        }
+        news::tell(context, &done.news, from);
+        news::tell_merge(context, repo, &done.news)?;
         tell_problems(context, &done.problems, "left out");
-        let missing: u64 = done.problems.iter().map(Problem::missing_bytes).sum();
-        tell_missing_lfs(context, missing, "their pointers were taken");
-        if done.has_replacements {
-            let text = "the source replaces objects by others (git replace); the import has the original ones";
-            context.ui.warn(text);
-        }
+        tell_missing_lfs(context, &done.problems, from, false);
+        tell_replacements(context, done.has_replacements);
     }
     Ok(if is_complete {
         EXIT_OK
@@ -364,12 +410,12 @@ fn tell(
 fn print(
     context: &Context,
     out: &mut impl Write,
-    source: &OsStr,
+    from: ImportSource<'_>,
     repo: &Repo,
     done: &ImportReport,
 ) -> Result<(), Failure> {
-    let source = escape(source.as_encoded_bytes());
-    if done.commits == 0 && done.refs.is_empty() {
+    let source = escape(from.text().as_encoded_bytes());
+    if done.commits == 0 && done.news.is_empty() {
         writeln!(out, "nothing new in {source}")?;
         return Ok(());
     }
@@ -383,21 +429,8 @@ fn print(
         let own = count(done.returned, "of them is a commit", "of them are commits");
         writeln!(out, "{own} that dmv had exported")?;
     }
+    news::print(context, out, &done.news)?;
     let place = repo.worktree_root().unwrap_or_else(|| repo.dmv_dir());
-    // The branches that came with this import are named by those of the source.
-    let is_shown =
-        |change: &&RefChange| change.refused.is_none() && !change.key.starts_with("branch/");
-    let shown: Vec<&RefChange> = done.refs.iter().filter(is_shown).collect();
-    if shown.len() > NAMED && !context.ui.verbose() {
-        let names = count(shown.len() as u64, "branch or tag", "branches and tags");
-        writeln!(out, "  {names} are new or moved; with -v all are listed")?;
-    } else {
-        for change in shown {
-            let (_, name) = change.key.split_once('/').unwrap_or_default();
-            let word = if change.old.is_some() { "moved" } else { "new" };
-            writeln!(out, "  {word:<5}  {}", clean(name))?;
-        }
-    }
     if place.join(".gitignore").exists() && !place.join(".dmvignore").exists() {
         let note =
             "note: dmv does not read .gitignore; to have it do so: dmv config set ignore.git true";
@@ -408,9 +441,6 @@ fn print(
 
 /// Lists problems. `leaves` says what becomes of names that DMV refuses.
 fn tell_problems(context: &Context, problems: &[Problem], leaves: &str) {
-    if context.ui.is_json() {
-        return;
-    }
     let shown = if context.ui.verbose() {
         usize::MAX
     } else {
@@ -419,9 +449,17 @@ fn tell_problems(context: &Context, problems: &[Problem], leaves: &str) {
     for problem in problems.iter().take(shown) {
         let (object, why) = (problem.object.to_string(), &problem.why);
         let object = &object[..10];
+        let path = problem.path.as_deref().map(|path| escape(path).to_string());
         let text = match &problem.about {
             Trouble::Name(name) => format!("{object}: {leaves} {}: {why}", escape(name)),
-            Trouble::Content { .. } | Trouble::Id => format!("{object}: {why}"),
+            Trouble::Content {
+                bytes: size,
+                sha256,
+            } => {
+                let (path, size) = (path.unwrap_or_default(), bytes(*size));
+                format!("{path}: {why} ({size}, blob {object}, sha256 {sha256})")
+            }
+            Trouble::Id => format!("{object}: {why}"),
         };
         context.ui.warn(text);
     }
@@ -434,46 +472,39 @@ fn tell_problems(context: &Context, problems: &[Problem], leaves: &str) {
     }
 }
 
-fn refused<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Json {
-    let names = problems.into_iter().filter_map(|problem| {
-        let Trouble::Name(name) = &problem.about else {
-            return None;
-        };
-        let id = problem.object.to_string();
-        Some(object! { object: id, ..path(name), problem.{why} })
-    });
-    Json::List(names.collect())
+/// Problems as lists of their kinds.
+fn problems(all: &[Problem]) -> Json {
+    let (mut missing_lfs, mut refused, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for problem in all {
+        let object = problem.object.to_string();
+        match &problem.about {
+            Trouble::Name(name) => {
+                refused.push(object! { object: object, ..path(name), problem.{why} });
+            }
+            Trouble::Content { bytes, sha256 } => {
+                let at = problem.path.as_deref().unwrap_or_default();
+                missing_lfs.push(
+                    object! { object: object, ..path(at), bytes: *bytes, sha256: sha256.as_str(), problem.{why} },
+                );
+            }
+            Trouble::Id => changed.push(object! { object: object, problem.{why} }),
+        }
+    }
+    object! {
+        missing_lfs: Json::List(missing_lfs),
+        refused: Json::List(refused),
+        changed: Json::List(changed),
+    }
 }
 
 fn document(repo: &Repo, done: &ImportReport) -> Json {
-    let (mut missing_lfs, mut changed) = (Vec::new(), Vec::new());
-    for problem in &done.problems {
-        let id = problem.object.to_string();
-        match &problem.about {
-            Trouble::Name(_) => {}
-            Trouble::Content { bytes } => {
-                missing_lfs.push(object! { object: id, bytes: *bytes, problem.{why} });
-            }
-            Trouble::Id => changed.push(object! { object: id, problem.{why} }),
-        }
-    }
-    let refs = done.refs.iter().map(|change| {
-        object! {
-            "ref": change.key,
-            old: change.old.map(|id| id.to_string()),
-            new: change.new.map(|id| id.to_string()),
-            refused: change.refused.is_some(),
-        }
-    });
     object! {
         repository: repo.dmv_dir(),
         done.{commits, returned, files, bytes},
-        refs: Json::List(refs.collect()),
+        ..news::document(&done.news),
         left: left(&done.left),
         other_refs: others(&done.others),
         lfs_pointers: done.pointers_taken.count,
-        missing_lfs: Json::List(missing_lfs),
-        refused: refused(&done.problems),
-        changed: Json::List(changed),
+        ..problems(&done.problems),
     }
 }
