@@ -71,9 +71,10 @@ pub fn same_in_job(
     stat: &FileStat,
     job: &Job,
 ) -> Result<bool, SameError> {
-    if stat.kind == FileKind::File
-        && entry.kind.is_blob()
-        && xattrs_at(repo, tree, path, Some(entry))? != entry.xattrs()
+    let is_file = stat.kind == FileKind::File && entry.kind.is_blob();
+    // The size costs nothing; for the attributes, the file has to be opened.
+    if is_file
+        && (stat.size != entry.size || xattrs_at(repo, tree, path, Some(entry))? != entry.xattrs())
     {
         return Ok(false);
     }
