@@ -100,12 +100,16 @@ pub fn shared_bytes(file: &File, size: u64) -> io::Result<u64> {
             extent => extent?,
         };
         if extent.fe_flags.contains(FiemapExtentFlags::SHARED) {
-            // The last block may be longer than the file.
-            let end = (extent.fe_logical + extent.fe_length).min(size);
-            shared += end.saturating_sub(extent.fe_logical);
+            shared += bytes_within(extent.fe_logical, extent.fe_length, size);
         }
     }
     Ok(shared)
+}
+
+/// Returns how many bytes of an extent belong to a file of this size. Its last block may be longer than the file.
+#[cfg(target_os = "linux")]
+fn bytes_within(at: u64, len: u64, size: u64) -> u64 {
+    at.saturating_add(len).min(size).saturating_sub(at)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -227,4 +231,25 @@ pub fn is_reader_gone(pipe: impl AsFd) -> bool {
 
 pub fn widen_pipe(pipe: impl AsFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::bytes_within;
+
+    #[test]
+    fn only_bytes_of_the_file_count_as_shared() {
+        for (at, len, size, expected) in [
+            (0, 4096, 8192, 4096),
+            (4096, 4096, 8192, 4096),
+            (4096, 4096, 5000, 904),
+            (8192, 4096, 8192, 0),
+            (12288, 4096, 8192, 0),
+            (0, 0, 8192, 0),
+            (4096, u64::MAX, 8192, 4096),
+            (u64::MAX, 1, u64::MAX, 0),
+        ] {
+            assert_eq!(bytes_within(at, len, size), expected, "{at} {len} {size}");
+        }
+    }
 }
