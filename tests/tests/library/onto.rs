@@ -1,10 +1,15 @@
 //! Commits without a worktree: the same files give the same tree as in a worktree, and nobody's change gets lost.
 
+use dmv_core::fsutil::FileTime;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::object::tree::empty_tree_id;
-use dmv_core::repo::{OntoFiles, OntoOptions, OntoReport, Repo, RepoError, VerbError, Who};
+use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::{empty_tree_id, lookup_path};
+use dmv_core::repo::{
+    FileFacts, OntoFiles, OntoOptions, OntoReport, Repo, RepoError, VerbError, Who,
+};
+use dmv_core::worktree::properties::Properties;
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Item, commit, fast_dir, files_of, request};
@@ -23,14 +28,23 @@ pub fn options(message: &str) -> OntoOptions {
         },
         allow_empty: false,
         portable_names: false,
+        properties: Properties::default(),
         request: request("commit --onto main"),
     }
 }
 
+const FACTS: FileFacts = FileFacts {
+    mode: 0o644,
+    modified: Some(FileTime {
+        seconds: 7,
+        nanos: 5,
+    }),
+};
+
 pub fn put(files: &mut OntoFiles<'_>, path: &str, content: &[u8]) -> Result<(), RepoError> {
     files.put(
         Repo::parse_path(path.as_bytes())?,
-        0o644,
+        FACTS,
         content,
         &Job::default(),
     )
@@ -41,7 +55,7 @@ fn commit_of(repo: &Repo, files: &[(&str, &[u8])]) -> Result<OntoReport, RepoErr
     for (path, content) in files {
         put(&mut made, path, content)?;
     }
-    made.commit(&options("files"))
+    made.commit(&options("files"), &Job::default())
 }
 
 fn content(repo: &Repo, commit: &ObjectId, path: &str) -> Result<Option<Item>, RepoError> {
@@ -73,7 +87,7 @@ fn the_same_files_give_the_same_tree_as_in_a_worktree() -> Done {
         put(&mut files, path, &bytes)?;
     }
     let expected = worktree.commit("all")?;
-    let made = files.commit(&options("all"))?;
+    let made = files.commit(&options("all"), &Job::default())?;
     let id = made.commit.ok_or("a commit")?;
     let tree = |repo: &Repo, id| repo.read_commit(id).map(|commit| commit.tree);
     assert_eq!(tree(&bare.repo, &id)?, tree(&worktree.repo, &expected)?);
@@ -110,7 +124,7 @@ fn a_branch_that_moves_meanwhile_gets_the_files_unless_the_paths_meet() -> Done 
         }
         let mut options = options("since");
         options.base = Some(base);
-        made.commit(&options)
+        made.commit(&options, &Job::default())
     };
     for (files, removed) in [
         (&[("d/b", &b"3"[..])][..], &[][..]),
@@ -162,22 +176,20 @@ fn what_is_in_the_way_of_a_file_is_never_replaced() -> Done {
     let mut files = repo.files_for_branch(&request("commit"))?;
     files.remove(Repo::parse_path(b"none")?)?;
     assert!(matches!(
-        files.commit(&options("x")),
+        files.commit(&options("x"), &Job::default()),
         Err(RepoError::Look(_))
     ));
     let mut files = repo.files_for_branch(&request("commit"))?;
     files.put_directory(Repo::parse_path(b"g")?);
-    fails_with(files.commit(&options("x")), "g: a file is there");
+    fails_with(
+        files.commit(&options("x"), &Job::default()),
+        "g: a file is there",
+    );
     let mut files = repo.files_for_branch(&request("commit"))?;
     put(&mut files, "both", b"1")?;
     files.put_directory(Repo::parse_path(b"both")?);
     let both = "both: it is both a file and a directory";
-    fails_with(files.commit(&options("x")), both);
-    let mut files = repo.files_for_branch(&request("commit"))?;
-    files.remove(Repo::parse_path(b"d")?)?;
-    put(&mut files, "d/new", b"1")?;
-    let below = "d/new: it is below a path that is removed";
-    fails_with(files.commit(&options("x")), below);
+    fails_with(files.commit(&options("x"), &Job::default()), both);
     let mut files = repo.files_for_branch(&request("commit"))?;
     for path in ["d", "d/e", "new", "new/er"] {
         files.put_directory(Repo::parse_path(path.as_bytes())?);
@@ -186,7 +198,7 @@ fn what_is_in_the_way_of_a_file_is_never_replaced() -> Done {
     assert!(files.put_link(Repo::parse_path(b"link")?, b"a\0b").is_err());
     assert!(files.put_link(Repo::parse_path(b"link")?, b"").is_err());
     let made = files
-        .commit(&options("directories"))?
+        .commit(&options("directories"), &Job::default())?
         .commit
         .ok_or("a commit")?;
     assert_eq!(content(repo, &made, "new/er")?, Some(Item::EmptyDir));
@@ -206,9 +218,15 @@ fn a_repository_without_a_commit_takes_only_its_own_branch() -> Done {
     other.branch = "mian".to_owned();
     let mut files = repo.files_for_branch(&request("commit"))?;
     put(&mut files, "a", b"1")?;
-    assert!(matches!(files.commit(&other), Err(RepoError::Branch(_))));
+    assert!(matches!(
+        files.commit(&other, &Job::default()),
+        Err(RepoError::Branch(_))
+    ));
     // What was stored is still there.
-    let made = files.commit(&options("first"))?.commit.ok_or("a commit")?;
+    let made = files
+        .commit(&options("first"), &Job::default())?
+        .commit
+        .ok_or("a commit")?;
     assert_eq!(repo.read_commit(&made)?.parents, []);
     assert_eq!(
         content(&repo, &made, "a")?,
@@ -225,7 +243,7 @@ fn what_the_branch_gets_while_files_are_read_is_not_overwritten() -> Done {
     first.see_branch("main")?;
     commit_of(&repo, &[("a", b"1"), ("b", b"1")])?;
     put(&mut first, "a", b"mine")?;
-    let done = first.commit(&options("first"));
+    let done = first.commit(&options("first"), &Job::default());
     let refused = matches!(
         &done,
         Err(RepoError::Verb(VerbError::ChangedOnBranch { .. }))
@@ -235,7 +253,7 @@ fn what_the_branch_gets_while_files_are_read_is_not_overwritten() -> Done {
     slow.see_branch("main")?;
     commit_of(&repo, &[("a", b"theirs")])?;
     put(&mut slow, "a", b"mine")?;
-    let done = slow.commit(&options("slow"));
+    let done = slow.commit(&options("slow"), &Job::default());
     let refused = matches!(
         &done,
         Err(RepoError::Verb(VerbError::ChangedOnBranch { .. }))
@@ -245,7 +263,10 @@ fn what_the_branch_gets_while_files_are_read_is_not_overwritten() -> Done {
     slow.see_branch("main")?;
     commit_of(&repo, &[("a", b"theirs again")])?;
     put(&mut slow, "b", b"mine")?;
-    let made = slow.commit(&options("slow"))?.commit.ok_or("a commit")?;
+    let made = slow
+        .commit(&options("slow"), &Job::default())?
+        .commit
+        .ok_or("a commit")?;
     let theirs = Item::File(b"theirs again".to_vec(), false);
     assert_eq!(content(&repo, &made, "a")?, Some(theirs));
     Ok(())
@@ -260,7 +281,7 @@ fn an_empty_directory_is_stored_with_the_commit_that_brings_it() -> Done {
     let mut files = repo.files_for_branch(&request("commit"))?;
     files.put_directory(Repo::parse_path(b"report/empty")?);
     files
-        .commit(&options("directory"))?
+        .commit(&options("directory"), &Job::default())?
         .commit
         .ok_or("a commit")?;
     drop(files);
@@ -283,13 +304,140 @@ fn content_that_cannot_be_read_is_an_error_and_no_file() -> Done {
     let place = Place::new()?;
     let mut files = place.repo.files_for_branch(&request("commit"))?;
     let path = Repo::parse_path(b"a")?;
-    let failed = files.put(path.clone(), 0o644, Broken, &Job::default());
+    let failed = files.put(path.clone(), FACTS, Broken, &Job::default());
     assert!(matches!(failed, Err(RepoError::Io(_))));
     assert!(files.is_empty());
     let stopped = Job::default();
     stopped.cancel();
-    let failed = files.put(path, 0o644, &b"x"[..], &stopped);
+    let failed = files.put(path, FACTS, &b"x"[..], &stopped);
     assert!(matches!(failed, Err(RepoError::Cancelled)));
-    assert!(files.commit(&options("nothing"))?.commit.is_none());
+    assert!(
+        files
+            .commit(&options("nothing"), &Job::default())?
+            .commit
+            .is_none()
+    );
     Ok(())
+}
+
+fn at(path: &str) -> Result<RepoPath, RepoError> {
+    Repo::parse_path(path.as_bytes())
+}
+
+#[test]
+fn a_directory_that_is_removed_makes_room_for_what_comes() -> Done {
+    let place = Place::new()?;
+    let repo = &place.repo;
+    let old = [
+        ("d/b", &b"1"[..]),
+        ("d/c", b"1"),
+        ("d/e/f", b"1"),
+        ("d/e/g", b"1"),
+        ("d/x", b"1"),
+        ("g", b"1"),
+        ("h", b"1"),
+    ];
+    commit_of(repo, &old)?;
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    for path in ["d", "d/c", "g"] {
+        files.remove(at(path)?)?;
+    }
+    // The same content, a file in the place of a directory, a directory in the place of files.
+    put(&mut files, "d/b", b"1")?;
+    put(&mut files, "d/e", b"2")?;
+    put(&mut files, "d/x/y", b"2")?;
+    put(&mut files, "g/i", b"2")?;
+    files.put_directory(at("d/c")?);
+    let made = files.commit(&options("anew"), &Job::default())?;
+    // d/c, two below d/e and d/e itself, d/x and d/x/y, g and g/i.
+    assert_eq!(made.files, 8);
+    let id = made.commit.ok_or("a commit")?;
+    let now = files_of(repo, &id)?;
+    let paths: Vec<_> = now
+        .keys()
+        .map(|path| String::from_utf8_lossy(path))
+        .collect();
+    assert_eq!(paths, ["d/b", "d/c", "d/e", "d/x/y", "g/i", "h"]);
+    assert_eq!(content(repo, &id, "d/c")?, Some(Item::EmptyDir));
+    // What is removed as a whole counts once, and the place of what comes is still no place for more.
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    for path in ["d", "d/x", "d/x/y"] {
+        files.remove(at(path)?)?;
+    }
+    let made = files.commit(&options("gone"), &Job::default())?;
+    assert_eq!((made.files, made.size.tree_files), (3, 2));
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    files.remove(at("g")?)?;
+    put(&mut files, "g/i", b"3")?;
+    put(&mut files, "g/i/j", b"3")?;
+    let blocked = "g/i/j: a file is where it needs a directory";
+    fails_with(files.commit(&options("x"), &Job::default()), blocked);
+    place.is_sound()
+}
+
+#[test]
+fn equal_content_counts_once_and_its_time_stays() -> Done {
+    let place = Place::new()?;
+    let repo = &place.repo;
+    let rules = ("d/.dmvattributes", &b"*.txt times\n"[..]);
+    let new = [("a.txt", &b"12345"[..]), ("d/b.txt", b"12345"), rules];
+    let made = commit_of(repo, &new)?;
+    assert_eq!(made.size.new_bytes, 5 + rules.1.len() as u64);
+    let time = |id: &ObjectId, path: &str| -> Result<_, RepoError> {
+        let tree = repo.read_commit(id)?.tree;
+        let entry = lookup_path(repo.objects(), &tree, &at(path)?)?;
+        Ok(entry
+            .and_then(|entry| entry.modified())
+            .map(|time| (time.seconds, time.nanos)))
+    };
+    let id = made.commit.ok_or("a commit")?;
+    assert_eq!(time(&id, "a.txt")?, None);
+    assert_eq!(
+        time(&id, "d/b.txt")?,
+        Some((7, 5)),
+        "the rules that come with it count"
+    );
+    // Another time of the same content is no change, as in a worktree.
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    let other = FileFacts {
+        modified: None,
+        ..FACTS
+    };
+    files.put(at("d/b.txt")?, other, &b"12345"[..], &Job::default())?;
+    assert!(
+        files
+            .commit(&options("again"), &Job::default())?
+            .commit
+            .is_none()
+    );
+    let mut later = options("all");
+    later.properties.times = true;
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    put(&mut files, "a.txt", b"2")?;
+    put(&mut files, "d/c.png", b"3")?;
+    let id = files
+        .commit(&later, &Job::default())?
+        .commit
+        .ok_or("a commit")?;
+    assert_eq!(time(&id, "a.txt")?, Some((7, 5)));
+    assert_eq!(time(&id, "d/c.png")?, Some((7, 5)), "by the setting");
+    place.is_sound()
+}
+
+#[test]
+fn a_commit_that_is_stopped_changes_nothing() -> Done {
+    let place = Place::new()?;
+    let mut files = place.repo.files_for_branch(&request("commit"))?;
+    put(&mut files, "a", b"1")?;
+    let stopped = Job::default();
+    stopped.cancel();
+    let done = files.commit(&options("no"), &stopped);
+    assert!(matches!(done, Err(RepoError::Cancelled)), "{done:?}");
+    assert!(
+        files
+            .commit(&options("yes"), &Job::default())?
+            .commit
+            .is_some()
+    );
+    place.is_sound()
 }

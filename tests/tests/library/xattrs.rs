@@ -344,11 +344,13 @@ fn a_commit_without_a_worktree_keeps_the_attributes_of_a_file() -> Done {
     new_commit(&place.repo, "user.*")?;
     let mut files = place.repo.files_for_branch(&request("commit"))?;
     onto::put(&mut files, "a", b"1")?;
-    let same = files.commit(&onto::options("the same"))?.commit;
+    let same = files
+        .commit(&onto::options("the same"), &Job::default())?
+        .commit;
     assert_eq!(same, None, "attributes alone are no change of it");
     let mut files = place.repo.files_for_branch(&request("commit"))?;
     onto::put(&mut files, "a", b"2")?;
-    let made = files.commit(&onto::options("new"))?;
+    let made = files.commit(&onto::options("new"), &Job::default())?;
     let made = made.commit.ok_or("a commit")?;
     assert_eq!(kept(&place.repo, &made, "a")?, all);
     Ok(())

@@ -179,6 +179,7 @@ fn commit_onto(
     }
     let repo = repo(context, args)?;
     let base = args.onto.base.as_ref();
+    let settings = context.settings()?;
     let options = OntoOptions {
         branch: branch.to_owned(),
         base: base.map(|rev| repo.resolve(rev)).transpose()?,
@@ -187,7 +188,8 @@ fn commit_onto(
         date: args.date,
         committer: context.who()?,
         allow_empty: args.allow_empty,
-        portable_names: context.settings()?.portable_names,
+        portable_names: settings.portable_names,
+        properties: settings.properties,
         request: context.request()?,
     };
     let OntoReport {
@@ -199,8 +201,10 @@ fn commit_onto(
         || object! { commit: commit, branch: branch, files: files, size.{bytes, new_bytes, stored_bytes, tree_files} },
         |out| print_made(out, &repo, commit.as_ref(), branch, files, &size),
     )?;
-    if commit.is_some() {
+    if let Some(id) = commit {
         author_notice::tell_unset(context, &repo)?;
+        let changed = newer::changed_by(&repo, id);
+        claims::warn(context, &claims::of_others(&repo, changed.iter())?);
     }
     Ok(EXIT_OK)
 }

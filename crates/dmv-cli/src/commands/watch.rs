@@ -3,7 +3,7 @@
 use crate::failure::EXIT_BUSY;
 use crate::format::json;
 use crate::prelude::*;
-use dmv_core::repo::{FileState, StatusOptions};
+use dmv_core::repo::{FileState, StatusOptions, WorktreeError};
 use dmv_core::worktree::select::Paths;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let _place = Place::take()?;
     let _watch = context.interruptible();
     let repo = context.repo()?;
-    let select = if args.refs || repo.worktree_root().is_none() {
+    let has_files = repo.worktree_root().is_some();
+    if !has_files && !args.paths.is_empty() {
+        return Err(RepoError::from(WorktreeError::NoWorktree).into());
+    }
+    let select = if args.refs || !has_files {
         None
     } else {
         Some(Paths::new(context.paths(&repo, &args.paths)?))
@@ -160,22 +164,13 @@ fn look(context: &Context, repo: &Repo, select: &Paths) -> Result<(Files, Instan
     let begin = Instant::now();
     let settings = context.settings()?;
     let report = repo.status(&StatusOptions { select, settings }, &context.job)?;
-    let changes = report.changes.iter();
-    let mut files: Files = changes
-        .map(|change| (change.path.as_bytes().to_vec(), change.kind.word()))
-        .collect();
-    for (paths, state) in [
-        (&report.unwritten, FileState::Unwritten),
-        (&report.conflicts, FileState::Conflict),
-    ] {
-        files.extend(
-            paths
-                .iter()
-                .map(|path| (path.as_bytes().to_vec(), state.word())),
-        );
-    }
+    let mut files: Files = report.states().into_iter().map(owned).collect();
     files.retain(|path, _| select.includes(path));
     Ok((files, Instant::now() + begin.elapsed() * SHARE))
+}
+
+fn owned((path, state): (&[u8], FileState)) -> (Vec<u8>, &'static str) {
+    (path.to_vec(), state.word())
 }
 
 fn tell_files(context: &Context, before: &Files, now: &Files) -> Result<(), Failure> {

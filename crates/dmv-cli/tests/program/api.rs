@@ -1,10 +1,13 @@
 //! `dmv api` as another program talks to it: the exchanges of docs/api-exchanges.txt.
 
 use crate::place::{Outcome, Place};
+use serde_json::Value;
 use snapbox::assert_data_eq;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 const EXCHANGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api-exchanges.txt");
 
@@ -38,5 +41,138 @@ fn the_exchanges_of_the_page_are_those_of_the_program() -> Outcome {
     assert_data_eq!(seen, expected);
     drop(requests);
     assert!(api.wait()?.success());
+    Ok(())
+}
+
+/// A session in a new repository, and what reads its answers.
+fn session(place: &Place) -> Outcome<(Child, ChildStdin, BufReader<ChildStdout>)> {
+    let mut api = place
+        .command(&["api"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let requests = api.stdin.take().ok_or("no input")?;
+    let mut answers = BufReader::new(api.stdout.take().ok_or("no output")?);
+    assert_eq!(answer(&mut answers)?["method"], "hello");
+    Ok((api, requests, answers))
+}
+
+/// The next answer, without the news before it.
+fn answer(answers: &mut impl BufRead) -> Outcome<Value> {
+    let mut line = String::new();
+    if answers.read_line(&mut line)? == 0 {
+        return Ok(Value::Null);
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_session_goes_on() -> Outcome {
+    let place = Place::with_repository()?;
+    let (mut api, mut requests, mut answers) = session(&place)?;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let wrong_types = [
+        (r#""method":"log","params":{"max_count":{}}"#, -32_602),
+        (r#""method":"log","params":{"max_count":"many"}"#, -32_602),
+        (r#""method":"log","params":{"paths":[[]]}"#, -32_602),
+        (r#""method":"log","params":{"oneline":"yes"}"#, -32_602),
+        (
+            r#""method":"status","params":{"paths":{"b64":"*"}}"#,
+            -32_602,
+        ),
+        (r#""method":"status","params":{"paths":"a\u0000"}"#, -32_602),
+        (r#""method":"status","params":[]"#, -32_602),
+        (r#""method":"log --all""#, -32_601),
+        (r#""method":"none""#, -32_601),
+        (r#""method":"help""#, -32_601),
+        (r#""method":"bisect.run""#, -32_601),
+        (r#""method":7"#, -32_600),
+    ];
+    let lines =
+        wrong_types.map(|(rest, code)| (format!(r#"{{"jsonrpc":"2.0","id":1,{rest}}}"#), code));
+    let more = [
+        ("{", -32_700),
+        ("\u{feff}{}", -32_700),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"log"}{}"#, -32_700),
+        (r#"{"jsonrpc":"2.0","id":1e999,"method":"log"}"#, -32_700),
+        (&deep, -32_700),
+        ("7", -32_600),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"log"}"#, -32_600),
+    ];
+    let more = more.map(|(line, code)| (line.to_owned(), code));
+    for (line, code) in lines.into_iter().chain(more) {
+        writeln!(requests, "{line}")?;
+        let shown: String = line.chars().take(80).collect();
+        assert_eq!(answer(&mut answers)?["error"]["code"], code, "{shown}");
+    }
+    requests.write_all(b"\xff\xfe\n")?;
+    assert_eq!(answer(&mut answers)?["error"]["code"], -32_700);
+    // A line of 100 MB is passed over, whatever is in it.
+    let piece = vec![b' '; 1_000_000];
+    for _ in 0..100 {
+        requests.write_all(&piece)?;
+    }
+    writeln!(requests)?;
+    assert_eq!(answer(&mut answers)?["error"]["code"], -32_600);
+    writeln!(requests, r#"{{"jsonrpc":"2.0","id":2,"method":"status"}}"#)?;
+    assert_eq!(answer(&mut answers)?["result"]["exit"], 0);
+    drop(requests);
+    assert!(api.wait()?.success());
+    Ok(())
+}
+
+#[test]
+fn thousands_of_requests_of_a_client_that_does_not_read_are_all_answered() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("large", "x".repeat(30_000))?;
+    place.commit("first")?;
+    let (mut api, mut requests, mut answers) = session(&place)?;
+    let (tell, told) = channel::<()>();
+    let asks = std::thread::spawn(move || -> std::io::Result<()> {
+        // Told when it ends.
+        let _tell = tell;
+        for id in 0..3000 {
+            let params = r#"{"place":"@:large"}"#;
+            writeln!(
+                requests,
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"cat","params":{params}}}"#
+            )?;
+        }
+        Ok(())
+    });
+    // The pipe is full long before all are asked.
+    let all = told.recv_timeout(Duration::from_millis(300));
+    assert_eq!(all, Err(RecvTimeoutError::Timeout));
+    let (mut done, mut refused) = (0, 0);
+    loop {
+        let answer = answer(&mut answers)?;
+        match &answer {
+            Value::Null => break,
+            answer if answer["error"]["code"] == -32_001 => refused += 1,
+            answer if answer["result"]["data"].is_string() => done += 1,
+            answer => assert_eq!(answer["method"], "progress", "{answer}"),
+        }
+    }
+    asks.join().expect("no panic")?;
+    assert_eq!(done + refused, 3000, "{refused} refused");
+    assert!(done >= 1024, "{done}");
+    assert!(api.wait()?.success());
+    Ok(())
+}
+
+#[test]
+fn a_session_whose_client_is_gone_ends() -> Outcome {
+    let place = Place::with_repository()?;
+    // Neither reads nor closes: only the end of its output is gone, during a request that lasts.
+    let (mut api, mut requests, answers) = session(&place)?;
+    writeln!(requests, r#"{{"jsonrpc":"2.0","id":1,"method":"watch"}}"#)?;
+    drop(answers);
+    api.wait()?;
+    // Only its input is closed.
+    let (mut api, requests, answers) = session(&place)?;
+    drop(requests);
+    assert!(api.wait()?.success());
+    drop(answers);
     Ok(())
 }

@@ -64,6 +64,7 @@ mod networks;
 mod new_place;
 mod newer;
 mod odd_files;
+mod onto;
 mod output;
 mod overwritten;
 mod pager;
@@ -90,6 +91,7 @@ mod sharing;
 mod short;
 mod signing;
 mod stash;
+mod states;
 mod subset;
 #[cfg(feature = "quic")]
 mod trust;

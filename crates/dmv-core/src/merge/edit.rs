@@ -4,10 +4,9 @@ use super::walk::entry_of;
 use crate::hash::ObjectId;
 use crate::object::conflict::Term;
 use crate::object::name::{RepoPath, SafeName};
-use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
+use crate::object::tree::{Cursor, Kind, Peek, TreeBuilder, TreeEntry, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 
 /// The new entry at each path, or `None` for no entry. The name inside an entry is ignored.
 pub type Edits = BTreeMap<RepoPath, Option<TreeEntry>>;
@@ -64,49 +63,102 @@ pub fn edit_tree_of(
     root: ObjectId,
     edits: &EditsOf<'_>,
 ) -> Result<TreeSummary, ObjectError> {
-    let mut stack = vec![EditedDirectory::new(
+    Editor {
         reader,
-        Some(root),
-        None,
-        RepoPath::root(),
-    )];
-    loop {
-        let dir = stack.last_mut().expect("the root leaves it last");
-        let Some((name, old)) = dir.next(edits)? else {
-            let Some(done) = stack.pop() else {
-                unreachable!("it was there just before");
+        edits,
+        takes_over: false,
+    }
+    .edit(writer, root)
+}
+
+/// Edits a tree as [`edit_tree_of`], and reads no nodes but those around the edits. So the time does not grow with the
+/// directory. The nodes of `root` must be stored where `writer` stores: those that stay the same are not written.
+pub fn edit_stored_tree(
+    reader: &dyn ObjectRead,
+    writer: &mut dyn ObjectWrite,
+    root: ObjectId,
+    edits: &EditsOf<'_>,
+) -> Result<TreeSummary, ObjectError> {
+    Editor {
+        reader,
+        edits,
+        takes_over: true,
+    }
+    .edit(writer, root)
+}
+
+/// How a tree is edited.
+struct Editor<'r, 'e> {
+    reader: &'r dyn ObjectRead,
+    edits: &'e EditsOf<'e>,
+    /// Whether nodes without edits are taken over unread.
+    takes_over: bool,
+}
+
+impl Editor<'_, '_> {
+    fn edit(
+        &self,
+        writer: &mut dyn ObjectWrite,
+        root: ObjectId,
+    ) -> Result<TreeSummary, ObjectError> {
+        let edits = self.edits;
+        let mut stack = vec![self.directory(Some(root), None, RepoPath::root())?];
+        loop {
+            let dir = stack.last_mut().expect("the root leaves it last");
+            let Some((name, old)) = dir.next(edits, writer)? else {
+                let Some(done) = stack.pop() else {
+                    unreachable!("it was there just before");
+                };
+                let kept = done.old.is_some() || done.pushed > 0;
+                let summary = done.builder.finish(writer)?;
+                let (Some(above), Some((name, attrs))) = (stack.last_mut(), done.entry) else {
+                    return Ok(summary);
+                };
+                if kept {
+                    let entry = TreeEntry::directory(name, &summary, attrs);
+                    above.push(&entry, writer)?;
+                }
+                continue;
             };
-            let kept = done.old.is_some() || done.pushed > 0;
-            let summary = done.builder.finish(writer)?;
-            let (Some(above), Some((name, attrs))) = (stack.last_mut(), done.entry) else {
-                return Ok(summary);
-            };
-            if kept {
-                let entry = TreeEntry::directory(name, &summary, attrs);
-                above.push(&entry, writer)?;
+            let path = join(&dir.path, &name)?;
+            if let Some(edit) = edits.get(&path) {
+                if let Some(new) = edit {
+                    dir.push(&new.named(name), writer)?;
+                }
+                continue;
             }
-            continue;
-        };
-        let path = join(&dir.path, &name)?;
-        if let Some(edit) = edits.get(&path) {
-            if let Some(new) = edit {
-                dir.push(&new.named(name), writer)?;
-            }
-            continue;
-        }
-        let goes_on = edits
-            .range::<RepoPath, _>(&path..)
-            .next()
-            .is_some_and(|(next, _)| next.starts_with(&path));
-        match old {
-            Some(old) if !goes_on => dir.push(&old, writer)?,
-            old => {
-                let old = old.filter(|old| old.kind == Kind::Directory);
-                let id = old.as_ref().map(|old| old.id);
-                let entry = Some((name, old.and_then(|old| old.attrs)));
-                stack.push(EditedDirectory::new(reader, id, entry, path));
+            let goes_on = edits
+                .range::<RepoPath, _>(&path..)
+                .next()
+                .is_some_and(|(next, _)| next.starts_with(&path));
+            match old {
+                Some(old) if !goes_on => dir.push(&old, writer)?,
+                old => {
+                    let old = old.filter(|old| old.kind == Kind::Directory);
+                    let id = old.as_ref().map(|old| old.id);
+                    let entry = Some((name, old.and_then(|old| old.attrs)));
+                    stack.push(self.directory(id, entry, path)?);
+                }
             }
         }
+    }
+
+    fn directory(
+        &self,
+        id: Option<ObjectId>,
+        entry: Option<(SafeName, Option<Box<[u8]>>)>,
+        path: RepoPath,
+    ) -> Result<EditedDirectory<'_>, ObjectError> {
+        let old = id.map(|id| Cursor::open(self.reader, &id)).transpose()?;
+        Ok(EditedDirectory {
+            path,
+            entry,
+            old,
+            takes_over: self.takes_over,
+            last: None,
+            builder: TreeBuilder::new(),
+            pushed: 0,
+        })
     }
 }
 
@@ -115,55 +167,72 @@ struct EditedDirectory<'r> {
     path: RepoPath,
     /// Name and attributes of its entry; none for the root.
     entry: Option<(SafeName, Option<Box<[u8]>>)>,
-    old: Option<Peekable<TreeIter<'r>>>,
-    /// The last name that was returned.
+    old: Option<Cursor<'r>>,
+    takes_over: bool,
+    /// The last name that was returned or skipped.
     last: Option<SafeName>,
     builder: TreeBuilder,
     pushed: u64,
 }
 
-impl<'r> EditedDirectory<'r> {
-    fn new(
-        reader: &'r dyn ObjectRead,
-        id: Option<ObjectId>,
-        entry: Option<(SafeName, Option<Box<[u8]>>)>,
-        path: RepoPath,
-    ) -> EditedDirectory<'r> {
-        EditedDirectory {
-            path,
-            entry,
-            old: id.map(|id| TreeIter::new(reader, id).peekable()),
-            last: None,
-            builder: TreeBuilder::new(),
-            pushed: 0,
-        }
-    }
-
-    /// Returns the next name that the directory has or an edit adds, with the directory's entry.
+impl EditedDirectory<'_> {
+    /// Returns the next name that the directory has or an edit adds, with the directory's entry. Takes over nodes
+    /// without edits on the way.
     fn next(
         &mut self,
         edits: &EditsOf<'_>,
+        writer: &mut dyn ObjectWrite,
     ) -> Result<Option<(SafeName, Option<TreeEntry>)>, ObjectError> {
         let edited = self.next_edited(edits)?;
-        let old = match self.old.as_mut().and_then(Peekable::peek) {
-            Some(Err(_)) | None => None,
-            Some(Ok(entry)) => Some(entry.name.clone()),
+        let has_old = self.take_over(edited.as_ref(), writer)?;
+        let is_old = has_old
+            && match self.old.as_mut().map(Cursor::peek) {
+                Some(Peek::Entry(old)) => edited.as_ref().is_none_or(|edited| old.name <= *edited),
+                _ => false,
+            };
+        let old = match &mut self.old {
+            Some(old) if is_old => old.take_entry(),
+            _ => None,
         };
-        let take_old = match (&old, &edited) {
-            (Some(old), Some(edited)) => old <= edited,
-            (Some(_), None) => true,
-            (None, _) => self.old.as_mut().is_some_and(|old| old.peek().is_some()),
+        let found = match old {
+            Some(entry) => Some((entry.name.clone(), Some(entry))),
+            None => edited.map(|name| (name, None)),
         };
-        let found = match (take_old, edited) {
-            (true, _) => match self.old.as_mut().and_then(Iterator::next).transpose()? {
-                Some(entry) => Some((entry.name.clone(), Some(entry))),
-                None => None,
-            },
-            (false, Some(name)) => Some((name, None)),
-            (false, None) => None,
-        };
-        self.last = found.as_ref().map(|(name, _)| name.clone());
+        if let Some((name, _)) = &found {
+            self.last = Some(name.clone());
+        }
         Ok(found)
+    }
+
+    /// Takes over the nodes before the next edit, unread where they stay the same nodes. Returns whether the
+    /// directory has an entry next.
+    fn take_over(
+        &mut self,
+        edited: Option<&SafeName>,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<bool, ObjectError> {
+        let Some(old) = &mut self.old else {
+            return Ok(false);
+        };
+        loop {
+            let (level, node) = match old.peek() {
+                Peek::End => return Ok(false),
+                Peek::Entry(_) => return Ok(true),
+                Peek::Node(level, node) => (level, node.clone()),
+            };
+            let is_before = edited.is_none_or(|edited| node.last < *edited);
+            if self.takes_over
+                && is_before
+                && old.has_more_behind_node()
+                && self.builder.push_node(level, &node, writer)?
+            {
+                self.pushed += node.totals.entries;
+                self.last = Some(node.last);
+                old.skip_node();
+            } else {
+                old.expand()?;
+            }
+        }
     }
 
     /// Returns the first name after the last one that is in the path of an edit.

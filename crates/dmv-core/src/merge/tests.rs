@@ -1,5 +1,6 @@
 mod many;
 mod moves;
+mod nodes;
 
 use super::walk::read_conflict;
 use super::*;

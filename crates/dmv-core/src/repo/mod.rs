@@ -107,7 +107,7 @@ pub use verbs::arrival::ArrivalReport;
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
 pub use verbs::claim::{ClaimOptions, ClaimOutcome, RefusedClaim};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
-pub use verbs::onto::{OntoFiles, OntoOptions, OntoReport};
+pub use verbs::onto::{FileFacts, OntoFiles, OntoOptions, OntoReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};
 pub use verbs::replaced::ResetReport;
 pub use verbs::replay::ReplayedCommit;

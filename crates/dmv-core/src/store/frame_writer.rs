@@ -27,20 +27,19 @@ impl Framer {
         }
     }
 
-    /// Adds one object that is no longer than the limit, and returns its id.
+    /// Adds one object that is no longer than the limit. Returns its id, and whether it is new.
     pub fn put(
         &mut self,
         writer: &StoreWriter<'_>,
         ty: ObjectType,
         bytes: &[u8],
-    ) -> Result<ObjectId, ObjectError> {
+    ) -> Result<(ObjectId, bool), ObjectError> {
         if bytes.len() > MAX_OBJECT_BYTES {
             let bytes = bytes.len();
             return Err(StoreError::TooLarge { ty, bytes }.into());
         }
         let id = ty.id_of(bytes);
-        self.add(writer, id, ty, bytes)?;
-        Ok(id)
+        Ok((id, self.add(writer, id, ty, bytes)?))
     }
 
     /// Adds one object, unless `writer` need not store it. Appends the frame first if it is full.
@@ -124,6 +123,6 @@ impl<'w> MetaWriter<'w> {
 
 impl ObjectWrite for MetaWriter<'_> {
     fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
-        self.framer.put(self.writer, ty, bytes)
+        Ok(self.framer.put(self.writer, ty, bytes)?.0)
     }
 }

@@ -190,8 +190,8 @@ pub(super) fn set_xattrs(file: &File, all: &Xattrs) -> bool {
 
 /// Where the attribute files of a worktree are.
 pub struct AttributeFiles<'a> {
-    /// The worktree.
-    pub root: &'a SafeDir,
+    /// The worktree. Without one, all of them are entries.
+    pub root: Option<&'a SafeDir>,
     /// The base commit's entries.
     pub known: &'a dyn BaseEntries,
     /// The worktree's subset.
@@ -360,15 +360,21 @@ pub(crate) fn is_about_properties(word: &str) -> bool {
 
 /// Returns the attribute file of a directory, if it has one.
 fn read(files: &AttributeFiles<'_>, dir: &[u8]) -> Result<Option<Vec<u8>>, String> {
-    let opened = files.root.open_dir(dir);
+    let entry = || {
+        files
+            .known
+            .file(&join(dir, DMVATTRIBUTES), MAX_IGNORE_BYTES)
+    };
+    let Some(root) = files.root else {
+        return entry();
+    };
+    let opened = root.open_dir(dir);
     let opened = opened.and_then(|dir| dir.open_file_read(DMVATTRIBUTES));
     let file = match opened {
         Ok((file, _)) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return match files.subset.extent(dir) {
-                Extent::Part => files
-                    .known
-                    .file(&join(dir, DMVATTRIBUTES), MAX_IGNORE_BYTES),
+                Extent::Part => entry(),
                 _ => Ok(None),
             };
         }
@@ -420,7 +426,7 @@ mod tests {
         let subset = Subset::everything();
         let root = SafeDir::open_root(temp.path())?;
         let files = AttributeFiles {
-            root: &root,
+            root: Some(&root),
             known: &EmptyBase,
             subset: &subset,
         };

@@ -423,7 +423,7 @@ impl Builder<'_, '_> {
     fn properties(&self, dir: &[u8], name: &[u8], kind: FileKind) -> Properties {
         let ScanOptions { known, subset, .. } = self.input.scan;
         let files = AttributeFiles {
-            root: self.input.root,
+            root: Some(self.input.root),
             known,
             subset,
         };

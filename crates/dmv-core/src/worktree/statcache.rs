@@ -278,27 +278,6 @@ impl<'i> RawRow<'i> {
             fingerprint,
         })
     }
-
-    /// Returns the kind and the fingerprint of the entry `name` of a section.
-    fn find(
-        bytes: &[u8],
-        count: u32,
-        name: &[u8],
-    ) -> Result<Option<(Kind, Fingerprint)>, DecodeError> {
-        let mut input = Decoder::new(bytes);
-        let mut before = Vec::new();
-        for _ in 0..count {
-            let row = RawRow::decode(&mut input, &before)?;
-            before.truncate(row.shared);
-            before.extend_from_slice(row.rest);
-            match before[..].cmp(name) {
-                Ordering::Less => {}
-                Ordering::Equal => return Ok(Some((row.kind, row.fingerprint))),
-                Ordering::Greater => break,
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Why a section could not be read.
@@ -446,18 +425,6 @@ impl StatCache {
             Section::decode(&bytes, row.entries).map_err(|_| StatCacheError::Damaged)?;
         section.dir = row.fingerprint;
         Ok(Some(section))
-    }
-
-    /// Returns the kind and the fingerprint of one entry: `section` without the others.
-    pub(crate) fn entry(
-        &self,
-        dir: &[u8],
-        name: &[u8],
-    ) -> Result<Option<(Kind, Fingerprint)>, StatCacheError> {
-        let Some((row, bytes)) = self.read_section(dir)? else {
-            return Ok(None);
-        };
-        RawRow::find(&bytes, row.entries, name).map_err(|_| StatCacheError::Damaged)
     }
 
     fn read_section(&self, dir: &[u8]) -> Result<Option<(TableRow<'_>, Vec<u8>)>, StatCacheError> {

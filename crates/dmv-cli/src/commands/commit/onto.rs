@@ -1,9 +1,9 @@
 //! `dmv commit --onto`: files from elsewhere become a commit on a branch.
 
-use super::archive::{Item, read_archive};
+use super::archive::{Item, not_stored, read_archive};
 use crate::prelude::*;
 use dmv_core::platform::{bytes_of, name_of, open_named, stat_of};
-use dmv_core::repo::{OntoFiles, OntoOptions, OntoReport};
+use dmv_core::repo::{FileFacts, OntoFiles, OntoOptions, OntoReport};
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub struct OntoArgs {
     /// With --onto, take the files of a tar archive; - means standard input
     #[arg(long, value_name = "FILE", requires = "onto")]
     from_tar: Option<PathBuf>,
-    /// With --onto, put FILE at PATH; you can repeat it
+    /// With --onto, put FILE at PATH; you can repeat it. PATH ends at the first = before the name of a file that exists
     #[arg(long, value_name = "PATH=FILE", requires = "onto")]
     put: Vec<OsString>,
     /// With --onto, remove the file or directory at PATH; you can repeat it
@@ -51,7 +51,7 @@ pub fn commit(
     files.see_branch(&options.branch)?;
     collect(context, &mut files, args)?;
     supplied(context, repo, "reading directories", || {
-        files.commit(options)
+        files.commit(options, &context.job)
     })
 }
 
@@ -84,7 +84,9 @@ fn put_archive(
 ) -> Result<(), Failure> {
     read_archive(archive, &mut |path, item| {
         match item {
-            Item::File { mode, content } => files.put(path, mode, content, &context.job)?,
+            Item::File { facts, content } => files
+                .put(path, facts, content, &context.job)
+                .map_err(not_stored)?,
             Item::Link(target) => files.put_link(path, &target)?,
             Item::Directory => files.put_directory(path),
         }
@@ -94,18 +96,29 @@ fn put_archive(
 
 /// Puts the file of `PATH=FILE`.
 fn put_file(context: &Context, files: &mut OntoFiles<'_>, put: &OsStr) -> Result<(), Failure> {
-    let bytes = bytes_of(put);
-    let Some(at) = bytes.iter().position(|b| *b == b'=') else {
-        let message = format!("'{}' is not of the form PATH=FILE", escape(bytes));
-        return Err(Failure::usage(message));
-    };
-    let file = Path::new(name_of(&bytes[at + 1..]));
-    let path = parse(&bytes[..at])?;
+    let (path, file) = split(bytes_of(put))?;
     let failed = |e| Failure::file("read", file, &e);
     let opened = open_named(file).map_err(failed)?;
-    let mode = stat_of(&opened).map_err(failed)?.mode;
-    files.put(path, mode, opened, &context.job)?;
+    let stat = stat_of(&opened).map_err(failed)?;
+    let facts = FileFacts {
+        mode: stat.mode,
+        modified: Some(stat.mtime),
+    };
+    files.put(parse(path)?, facts, opened, &context.job)?;
     Ok(())
+}
+
+/// Splits `PATH=FILE` at the first `=` behind which there is a file, or else at the first one: both may have some.
+fn split(put: &[u8]) -> Result<(&[u8], &Path), Failure> {
+    let ways = || {
+        let equals = put.iter().enumerate().filter(|(_, b)| **b == b'=');
+        equals.map(|(at, _)| (&put[..at], Path::new(name_of(&put[at + 1..]))))
+    };
+    let found = ways().find(|(_, file)| std::fs::metadata(file).is_ok());
+    found.or_else(|| ways().next()).ok_or_else(|| {
+        let message = format!("'{}' is not of the form PATH=FILE", escape(put));
+        Failure::usage(message)
+    })
 }
 
 /// A path from the root of the repository.

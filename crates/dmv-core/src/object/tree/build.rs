@@ -68,18 +68,58 @@ impl TreeBuilder {
         writer: &mut dyn ObjectWrite,
     ) -> Result<(), ObjectError> {
         entry.check()?;
-        if self.last.as_ref().is_some_and(|last| *last >= entry.name) {
+        let totals = Totals::of_entry(entry);
+        self.take(&entry.name, totals)?;
+        self.add(0, &entry.name, totals, writer, |out| put_entry(out, entry))
+    }
+
+    /// Adds a node that another directory has, with everything below it, without reading it. Returns `false` and adds
+    /// nothing if a node of this level or below is open here: then the same entries may make other nodes.
+    ///
+    /// The node must not be the last one of its level there, because that one ends with its directory. All other nodes
+    /// end where their own names say.
+    pub(crate) fn push_node(
+        &mut self,
+        level: u8,
+        node: &Child,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<bool, ObjectError> {
+        let level = usize::from(level);
+        if self
+            .levels
+            .iter()
+            .take(level + 1)
+            .any(|open| open.count > 0)
+        {
+            return Ok(false);
+        }
+        self.take(&node.last, node.totals)?;
+        while self.levels.len() <= level {
+            self.levels.push(Level::default());
+        }
+        let (own, below) = self.levels[..=level]
+            .split_last_mut()
+            .expect("a level is there");
+        own.nodes_done += 1;
+        own.newest = Some(node.id);
+        // Such a node has at least `NODE_MIN` nodes below it. That they are several is all that counts.
+        below.iter_mut().for_each(|level| level.nodes_done += 2);
+        self.add_child(level + 1, node, writer)?;
+        Ok(true)
+    }
+
+    /// Notes what is added behind all names so far.
+    fn take(&mut self, name: &SafeName, totals: Totals) -> Result<(), EncodeError> {
+        if self.last.as_ref().is_some_and(|last| last >= name) {
             return Err(EncodeError {
                 what: "tree entries are not in name order",
-            }
-            .into());
+            });
         }
-        let totals = Totals::of_entry(entry);
         self.totals = self.totals.plus(totals).ok_or(EncodeError {
             what: "directory has too many entries or bytes",
         })?;
-        self.last = Some(entry.name.clone());
-        self.add(0, &entry.name, totals, writer, |out| put_entry(out, entry))
+        self.last = Some(name.clone());
+        Ok(())
     }
 
     /// Writes the unfinished nodes and returns the directory.

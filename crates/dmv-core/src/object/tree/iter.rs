@@ -84,6 +84,17 @@ impl<'r> Cursor<'r> {
         }
     }
 
+    /// Returns whether further nodes of its level follow the next node.
+    pub(crate) fn has_more_behind_node(&self) -> bool {
+        match self.stack.split_last() {
+            None => false,
+            Some((top, above)) => {
+                let is_alone = matches!(&top.rest, Rest::Inner(rest) if rest.len() == 1);
+                !is_alone || above.iter().any(|frame| !frame.is_over())
+            }
+        }
+    }
+
     /// Skips the next node without reading it.
     pub(crate) fn skip_node(&mut self) {
         if let Some(frame) = self.stack.last_mut()

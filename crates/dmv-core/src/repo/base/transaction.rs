@@ -261,6 +261,16 @@ impl<'r> Transaction<'r> {
         }
     }
 
+    /// Writes an object. Returns its id, and whether neither the repository nor this transaction had it.
+    pub fn put_new(
+        &mut self,
+        ty: ObjectType,
+        bytes: &[u8],
+    ) -> Result<(ObjectId, bool), ObjectError> {
+        let OpenJob { writer, framer } = self.open()?;
+        framer.put(writer, ty, bytes)
+    }
+
     /// Makes durable what was written, and lets this process read it.
     fn seal(&mut self) -> Result<(), RepoError> {
         let Some(mut open) = self.open.take() else {
@@ -420,7 +430,6 @@ pub fn recovering<'r>(repo: &'r Repo, time: Timestamp, who: &str) -> Transaction
 
 impl ObjectWrite for Transaction<'_> {
     fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
-        let OpenJob { writer, framer } = self.open()?;
-        framer.put(writer, ty, bytes)
+        Ok(self.put_new(ty, bytes)?.0)
     }
 }

@@ -100,7 +100,7 @@ impl OpenWorktree {
         let (dir, name) = split_path(path).unwrap_or((b"", path));
         let known = TreeBase::new(repo.objects(), self.base_tree, None, &self.subset);
         let files = AttributeFiles {
-            root: &self.root,
+            root: Some(&self.root),
             known: &known,
             subset: &self.subset,
         };

@@ -2,7 +2,7 @@
 //!
 //! What a file's stat shows to be unchanged costs one look at that file. Only the others are compared as `status` does.
 
-use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir};
+use crate::fsutil::{FileKind, Fingerprint, SafeDir};
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::lookup_path;
@@ -20,7 +20,8 @@ use crate::subset::Extent;
 use crate::worktree::ignore::Verdict;
 use crate::worktree::select::Paths;
 use crate::worktree::split_path;
-use std::collections::{BTreeSet, HashMap};
+use crate::worktree::statcache::{Section, StatCache};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a path in a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,24 +66,19 @@ impl Repo {
         job: &Job,
     ) -> Result<Vec<FileState>, RepoError> {
         let tree = open_worktree::open_with_conflicts(self, settings, Which::Live)?;
-        let mut quick = QuickLook::new(&tree);
-        let left: Vec<&RepoPath> = paths
-            .iter()
-            .filter(|path| !quick.is_unchanged(path.as_bytes()))
-            .collect();
+        let left = not_quick(&tree, paths);
         if left.is_empty() {
             return Ok(vec![FileState::Unchanged; paths.len()]);
         }
-        let listed: BTreeSet<&RepoPath> = left.iter().copied().collect();
-        let select = Paths::new(listed.iter().map(|path| path.as_bytes().to_vec()).collect());
+        let select = Paths::new(left.iter().map(|path| path.as_bytes().to_vec()).collect());
         let options = StatusOptions {
             select: &select,
             settings: settings.clone(),
         };
         let report = self.status(&options, job)?;
-        let told = told(&report);
+        let told = report.states();
         let state = |path: &RepoPath| match told.get(path.as_bytes()) {
-            _ if !listed.contains(path) => Ok(FileState::Unchanged),
+            _ if !left.contains(path) => Ok(FileState::Unchanged),
             Some(state) => Ok(*state),
             None => untold(self, &tree, path),
         };
@@ -90,24 +86,26 @@ impl Repo {
     }
 }
 
-/// Returns the states of the paths that a report names.
-fn told(report: &StatusReport) -> HashMap<&[u8], FileState> {
-    let mut told: HashMap<&[u8], FileState> = HashMap::new();
-    for change in &report.changes {
-        let state = told.entry(change.path.as_bytes());
-        // A directory in the place of a file is a deletion and an addition.
-        let state = state.and_modify(|state| *state = FileState::Changed(ChangeKind::Type));
-        state.or_insert(FileState::Changed(change.kind));
+impl StatusReport {
+    /// Returns the states of the paths that the report names.
+    pub fn states(&self) -> BTreeMap<&[u8], FileState> {
+        let mut told: BTreeMap<&[u8], FileState> = BTreeMap::new();
+        for change in &self.changes {
+            let state = told.entry(change.path.as_bytes());
+            // A directory in the place of a file is a deletion and an addition.
+            let state = state.and_modify(|state| *state = FileState::Changed(ChangeKind::Type));
+            state.or_insert(FileState::Changed(change.kind));
+        }
+        let outside = self.outside.iter();
+        told.extend(outside.map(|path| (&path[..], FileState::Outside)));
+        for (paths, state) in [
+            (&self.unwritten, FileState::Unwritten),
+            (&self.conflicts, FileState::Conflict),
+        ] {
+            told.extend(paths.iter().map(|path| (path.as_bytes(), state)));
+        }
+        told
     }
-    let outside = report.outside.iter();
-    told.extend(outside.map(|path| (&path[..], FileState::Outside)));
-    for (paths, state) in [
-        (&report.unwritten, FileState::Unwritten),
-        (&report.conflicts, FileState::Conflict),
-    ] {
-        told.extend(paths.iter().map(|path| (path.as_bytes(), state)));
-    }
-    told
 }
 
 /// Returns the state of a path that a report about it does not name.
@@ -137,51 +135,79 @@ fn untold(repo: &Repo, tree: &OpenWorktree, path: &RepoPath) -> Result<FileState
     })
 }
 
+/// Returns the paths that a look at their stats does not show to be unchanged. It goes through them by directory, so
+/// that each directory is opened and its section read once.
+fn not_quick<'p>(tree: &OpenWorktree, paths: &'p [RepoPath]) -> BTreeSet<&'p RepoPath> {
+    let mut left: BTreeSet<&RepoPath> = paths.iter().collect();
+    let mut sorted: Vec<(&[u8], &[u8], &RepoPath)> = left
+        .iter()
+        .filter_map(|path| split_path(path.as_bytes()).map(|(dir, name)| (dir, name, *path)))
+        .collect();
+    sorted.sort_unstable();
+    let Some(mut quick) = QuickLook::new(tree) else {
+        return left;
+    };
+    for (dir, name, path) in sorted {
+        if quick.is_unchanged(dir, name, path.as_bytes()) {
+            left.remove(path);
+        }
+    }
+    left
+}
+
 /// Tells by their stats alone which files are unchanged. It knows less than a scan, and nothing wrong.
 struct QuickLook<'t> {
     tree: &'t OpenWorktree,
-    /// The stat cache is about this base, and no conflict is shown by other files.
-    can_tell: bool,
-    /// The directory that was opened last.
-    open: Option<(Vec<u8>, Option<SafeDir>)>,
+    cache: &'t StatCache,
+    /// The directory that was looked at last, by its path.
+    open: Option<(Vec<u8>, Option<OpenDirectory>)>,
+}
+
+/// A directory of which several files are looked at.
+struct OpenDirectory {
+    dir: SafeDir,
+    known: Section,
 }
 
 impl<'t> QuickLook<'t> {
-    fn new(tree: &'t OpenWorktree) -> QuickLook<'t> {
+    /// `None`: the stat cache is about another base, or other files show a conflict.
+    fn new(tree: &'t OpenWorktree) -> Option<QuickLook<'t>> {
         let is_plain = |form: &crate::repo::conflict::form::Form| {
             !form.has_conflicts() && form.unseen.is_empty() && form.tree == form.stored
         };
-        QuickLook {
+        let can_tell = tree.cache_fits() && tree.form.as_ref().is_some_and(is_plain);
+        let cache = tree.cache.as_ref().filter(|_| can_tell)?;
+        Some(QuickLook {
             tree,
-            can_tell: tree.cache_fits() && tree.form.as_ref().is_some_and(is_plain),
+            cache,
             open: None,
-        }
+        })
     }
 
-    fn is_unchanged(&mut self, path: &[u8]) -> bool {
-        let (Some(cache), Some((dir, name)), true) =
-            (&self.tree.cache, split_path(path), self.can_tell)
-        else {
-            return false;
-        };
+    fn is_unchanged(&mut self, dir: &[u8], name: &[u8], path: &[u8]) -> bool {
         if self.tree.untracked.has(path) || !self.tree.subset.includes(path, false) {
             return false;
         }
-        // A directory has no fingerprint.
-        let known = match cache.entry(dir, name) {
-            Ok(Some((_, fingerprint))) if fingerprint != Fingerprint::SUSPECT => fingerprint,
-            _ => return false,
-        };
-        self.stat(dir, name)
-            .is_some_and(|stat| stat.fingerprint() == known)
+        self.open(dir).is_some_and(|open| {
+            // A directory has no fingerprint.
+            let known = open.known.position(name).map(|at| open.known.get(at));
+            let known = known.filter(|known| known.fingerprint != Fingerprint::SUSPECT);
+            known.is_some_and(|known| {
+                let stat = open.dir.try_stat(name);
+                stat.is_ok_and(|stat| stat.fingerprint() == known.fingerprint)
+            })
+        })
     }
 
-    fn stat(&mut self, dir: &[u8], name: &[u8]) -> Option<FileStat> {
-        if self.open.as_ref().is_none_or(|(open, _)| open != dir) {
-            let opened = self.tree.root.open_dir(dir).ok();
-            self.open = Some((dir.to_vec(), opened));
+    fn open(&mut self, path: &[u8]) -> Option<&OpenDirectory> {
+        if self.open.as_ref().is_none_or(|(open, _)| open != path) {
+            let known = self.cache.section(path).ok().flatten();
+            let opened = known.and_then(|known| {
+                let dir = self.tree.root.open_dir(path).ok()?;
+                Some(OpenDirectory { dir, known })
+            });
+            self.open = Some((path.to_vec(), opened));
         }
-        let (_, opened) = self.open.as_ref()?;
-        opened.as_ref()?.try_stat(name).ok()
+        self.open.as_ref()?.1.as_ref()
     }
 }

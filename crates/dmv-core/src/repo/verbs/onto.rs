@@ -3,20 +3,22 @@
 //! Reads no content, and of the trees only those of directories that change. So it works where a repository holds
 //! nothing else. A worktree that is on the branch sees what it sees after a push: its branch has moved.
 
+mod changes;
+
 use crate::diff::diff_trees;
+use crate::fsutil::FileTime;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::merge::{Edits, edit_tree, entry_of};
+use crate::merge::{edit_stored_tree, entry_of};
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
+use crate::object::list::{Blob, read_blob};
 use crate::object::name::RepoPath;
-use crate::object::tree::{
-    Kind, TreeEntry, TreeSummary, empty_tree_id, lookup_path, put_empty_tree,
-};
+use crate::object::tree::{Kind, TreeEntry, TreeSummary, put_empty_tree};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::path::PathError;
 use crate::refs::{Change, Effect, RefsError, Timestamp};
-use crate::repo::base::error::{BranchError, LookError, RepoError, VerbError};
+use crate::repo::base::error::{BranchError, RepoError, VerbError};
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
@@ -26,8 +28,15 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::files::commit::{CommitSize, generation};
 use crate::repo::files::who::Who;
 use crate::repo::verbs::merge::check_names_in;
+use crate::subset::Subset;
+use crate::worktree::attributes::DMVATTRIBUTES;
+use crate::worktree::base::TreeBase;
 use crate::worktree::content::{ContentError, store_content};
-use std::collections::BTreeSet;
+use crate::worktree::properties::{AttributeFiles, Properties, PropertyRules};
+use crate::worktree::scan::BaseEntries;
+use crate::worktree::split_path;
+use crate::worktree::statcache::Section;
+use changes::{Changes, NewFile, cannot_put};
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
@@ -53,6 +62,8 @@ pub struct OntoOptions {
     pub allow_empty: bool,
     /// Whether new names must be portable.
     pub portable_names: bool,
+    /// What commits keep of files where no attribute file says it. Extended attributes do not count here.
+    pub properties: Properties,
     /// What the operation log records about the request.
     pub request: OperationRequest,
 }
@@ -68,14 +79,21 @@ pub struct OntoReport {
     pub size: CommitSize,
 }
 
+/// What is known of a file besides its content.
+#[derive(Clone, Copy, Debug)]
+pub struct FileFacts {
+    /// Its permissions, as Unix has them. A commit keeps whether it is executable and private.
+    pub mode: u32,
+    /// When its content was changed for the last time, for branches that keep times.
+    pub modified: Option<FileTime>,
+}
+
 /// Files for a commit, which are stored as they come.
 pub struct OntoFiles<'r> {
     repo: &'r Repo,
     /// Stores content, until the first attempt to commit it.
     content: Option<Transaction<'r>>,
-    edits: Edits,
-    /// Directories that are to be there.
-    dirs: BTreeSet<RepoPath>,
+    changes: Changes,
     /// The branch's commit when it was first seen, if it had one: before the files were read, or else at the first
     /// attempt.
     seen: Option<Option<ObjectId>>,
@@ -91,8 +109,7 @@ impl Repo {
         Ok(OntoFiles {
             repo: self,
             content: Some(Transaction::within_budget(self, request)?),
-            edits: Edits::new(),
-            dirs: BTreeSet::new(),
+            changes: Changes::default(),
             seen: None,
             new_bytes: 0,
             stored_bytes: 0,
@@ -100,7 +117,7 @@ impl Repo {
     }
 }
 
-impl OntoFiles<'_> {
+impl<'r> OntoFiles<'r> {
     /// Notes what the branch has now: changes of the same paths from here on are found.
     pub fn see_branch(&mut self, branch: &str) -> Result<(), RepoError> {
         self.seen = Some(tip_of(self.repo, &format!("branch/{branch}"), branch)?);
@@ -109,7 +126,7 @@ impl OntoFiles<'_> {
 
     /// Returns how many paths change.
     pub fn len(&self) -> usize {
-        self.edits.len() + self.dirs.len()
+        self.changes.len()
     }
 
     /// Returns whether no path changes.
@@ -117,12 +134,11 @@ impl OntoFiles<'_> {
         self.len() == 0
     }
 
-    /// Stores a file that gets the path `path` and, of the permissions `mode` of Unix, what a commit keeps. A later one
-    /// with the same path counts.
+    /// Stores a file that gets the path `path`. A later one with the same path counts.
     pub fn put(
         &mut self,
         path: RepoPath,
-        mode: u32,
+        facts: FileFacts,
         content: impl Read,
         job: &Job,
     ) -> Result<(), RepoError> {
@@ -135,17 +151,18 @@ impl OntoFiles<'_> {
         })?;
         Job::add(&job.progress.files, 1);
         let term = Term {
-            kind: match mode & 0o100 {
+            kind: match facts.mode & 0o100 {
                 0 => Kind::File,
                 _ => Kind::Executable,
             },
             is_list: blob.is_list,
-            is_private: mode & 0o077 == 0,
+            is_private: facts.mode & 0o077 == 0,
             id: blob.id,
             size: blob.size,
             files: 0,
         };
-        self.edit(path, Some(&term))
+        let modified = facts.modified;
+        self.change(path, Some(NewFile { term, modified }))
     }
 
     /// Stores a symlink that gets the path `path`.
@@ -164,37 +181,37 @@ impl OntoFiles<'_> {
             size: target.len() as u64,
             files: 0,
         };
-        self.edit(path, Some(&term))
+        let modified = None;
+        self.change(path, Some(NewFile { term, modified }))
     }
 
     /// Asks for a directory, which may be there already.
     pub fn put_directory(&mut self, path: RepoPath) {
         if !path.is_root() {
-            self.dirs.insert(path);
+            self.changes.put_directory(path);
         }
     }
 
-    /// Removes a file, or a directory with everything in it.
+    /// Removes a file, or a directory with everything in it. What was or will be put below it stays.
     pub fn remove(&mut self, path: RepoPath) -> Result<(), RepoError> {
-        self.edit(path, None)
+        self.change(path, None)
     }
 
-    fn edit(&mut self, path: RepoPath, term: Option<&Term>) -> Result<(), RepoError> {
+    fn change(&mut self, path: RepoPath, file: Option<NewFile>) -> Result<(), RepoError> {
         if path.is_root() {
             return Err(cannot_put(&path, "it is the root of the repository"));
         }
-        let entry = term.map(|term| entry_of(&last_name(&path), term, None));
-        if let Some(entry) = &entry {
+        if let Some(file) = &file {
+            let entry = entry_of(&last_name(&path), &file.term, None);
             entry.check().map_err(|e| RepoError::Text(e.to_string()))?;
         }
-        self.edits.insert(path, entry);
+        self.changes.put(path, file);
         Ok(())
     }
 
-    fn writer(&mut self) -> Result<CountingWriter<'_>, RepoError> {
+    fn writer(&mut self) -> Result<CountingWriter<'_, 'r>, RepoError> {
         match &mut self.content {
             Some(content) => Ok(CountingWriter {
-                repo: self.repo,
                 content,
                 new_bytes: &mut self.new_bytes,
             }),
@@ -209,14 +226,14 @@ impl OntoFiles<'_> {
     /// If the branch moves meanwhile, or has moved since `options.base`, the files go onto its new commit. Fails with
     /// [`VerbError::ChangedOnBranch`] if that has changed one of the same paths, and with [`VerbError::CannotPut`] if
     /// something else is in the way of a file.
-    pub fn commit(&mut self, options: &OntoOptions) -> Result<OntoReport, RepoError> {
+    pub fn commit(&mut self, options: &OntoOptions, job: &Job) -> Result<OntoReport, RepoError> {
         let mut tries = TRIES;
         loop {
             let mut tx = match self.content.take() {
                 Some(content) => content,
                 None => Transaction::within_budget(self.repo, &options.request)?,
             };
-            match self.attempt(&mut tx, options) {
+            match self.attempt(&mut tx, options, job) {
                 Ok(report) => {
                     tx.end();
                     return Ok(report);
@@ -241,6 +258,7 @@ impl OntoFiles<'_> {
         &mut self,
         tx: &mut Transaction<'_>,
         options: &OntoOptions,
+        job: &Job,
     ) -> Result<OntoReport, RepoError> {
         let repo = self.repo;
         let key = format!("branch/{}", options.branch);
@@ -252,15 +270,20 @@ impl OntoFiles<'_> {
             Some(before) => before.tree,
             None => put_empty_tree(tx)?,
         };
-        if !self.dirs.is_empty() {
+        if self.changes.has_directories() {
             put_empty_tree(tx)?;
         }
-        if before.is_none() {
-            // So that the empty tree can be read.
+        if before.is_none() || self.changes.brings(DMVATTRIBUTES) {
+            // So that the empty tree and the new rules can be read.
             tx.objects()?;
         }
-        let (edits, files) = self.fitting(repo.objects(), root)?;
-        let tree = edit_tree(repo.objects(), tx, root, &edits)?;
+        let rules = BranchRules::new(repo.objects(), root, &self.changes, &options.properties);
+        let fit = self
+            .changes
+            .fit(repo.objects(), root, &|path| rules.keep_time(path), job)?;
+        let edits = self.changes.edits(&fit);
+        let tree = edit_stored_tree(repo.objects(), tx, root, &edits)?;
+        let files = fit.files;
         if tree.id == root && !options.allow_empty {
             return Ok(OntoReport::default());
         }
@@ -270,7 +293,7 @@ impl OntoFiles<'_> {
         let mut commit = new_commit(repo, options, tip, &tree)?;
         if let Some(before) = &before {
             let mut open = conflict_paths(repo, before)?;
-            open.retain(|path| !edits.keys().any(|edit| path.starts_with(edit)));
+            open.retain(|path| !self.changes.covers(path));
             list_conflicts(&mut commit.extras, &open);
         }
         let id = tx.put_own_commit(&mut commit)?;
@@ -307,7 +330,7 @@ impl OntoFiles<'_> {
         };
         let mut met = None;
         let mut look = |path: &RepoPath, _: Option<&TreeEntry>, _: Option<&TreeEntry>| {
-            if self.meets(path) {
+            if self.changes.meets(path) {
                 met = Some(path.clone());
                 return Ok::<_, RepoError>(ControlFlow::Break(()));
             }
@@ -324,121 +347,77 @@ impl OntoFiles<'_> {
             None => Ok(()),
         }
     }
+}
 
-    fn meets(&self, path: &RepoPath) -> bool {
-        let mut above = Some(path.clone());
-        while let Some(at) = above.filter(|at| !at.is_root()) {
-            if self.edits.contains_key(&at) {
-                return true;
-            }
-            above = at.parent();
+/// Which files of a branch keep their times: its attribute files and those that come say it, and the settings.
+struct BranchRules<'a> {
+    rules: PropertyRules,
+    everything: Subset,
+    files: NewAttributeFiles<'a>,
+}
+
+/// The attribute files that a branch will have.
+struct NewAttributeFiles<'a> {
+    objects: &'a dyn ObjectRead,
+    root: ObjectId,
+    changes: &'a Changes,
+}
+
+impl<'a> BranchRules<'a> {
+    fn new(
+        objects: &'a dyn ObjectRead,
+        root: ObjectId,
+        changes: &'a Changes,
+        by_default: &Properties,
+    ) -> BranchRules<'a> {
+        BranchRules {
+            rules: PropertyRules::new(by_default.clone()),
+            everything: Subset::everything(),
+            files: NewAttributeFiles {
+                objects,
+                root,
+                changes,
+            },
         }
-        self.is_edited_below(path)
     }
 
-    fn is_edited_below(&self, path: &RepoPath) -> bool {
-        let mut from = self.edits.range::<RepoPath, _>(path..);
-        from.next().is_some_and(|(edit, _)| edit.starts_with(path))
+    fn keep_time(&self, path: &RepoPath) -> bool {
+        let files = AttributeFiles {
+            root: None,
+            known: &self.files,
+            subset: &self.everything,
+        };
+        let (dir, name) = split_path(path.as_bytes()).unwrap_or((b"", path.as_bytes()));
+        self.rules.of(&files, dir, name).times
     }
+}
 
-    /// Returns the edits for the tree `root`, and how many files they change. Fails if something is in the way of a file.
-    fn fitting(&self, objects: &dyn ObjectRead, root: ObjectId) -> Result<(Edits, u64), RepoError> {
-        let find = |path: &RepoPath| lookup_path(objects, &root, path);
-        let (mut edits, mut files) = (self.edits.clone(), 0);
-        for (path, entry) in &self.edits {
-            let old = find(path)?;
-            // What nobody was asked about stays.
-            let new = (entry.clone().zip(old.as_ref())).filter(|(new, old)| {
-                new.kind.is_blob() && old.kind.is_blob() && !old.xattrs().is_empty()
-            });
-            let new = new.map(|(new, old)| new.with_xattrs(&old.xattrs()));
-            if let Some(new) = &new {
-                edits.insert(path.clone(), Some(new.clone()));
-            }
-            files += match (old, new.as_ref().or(entry.as_ref())) {
-                (None, None) => {
-                    return Err(LookError::NoSuchPath {
-                        revision: "the branch".to_owned(),
-                        path: path.into(),
-                    }
-                    .into());
-                }
-                (Some(old), Some(_)) if old.kind == Kind::Directory => {
-                    return Err(cannot_put(path, "a directory is there"));
-                }
-                (Some(old), Some(new)) if old.same_content(new) => 0,
-                (Some(old), None) => old.file_count(),
-                (_, Some(_)) => 1,
-            };
-            if entry.is_some() {
-                self.check_above(path, &find)?;
-            }
-        }
-        for dir in &self.dirs {
-            if self.edits.get(dir).is_some_and(Option::is_some) {
-                return Err(cannot_put(dir, "it is both a file and a directory"));
-            }
-            let is_above = |next: &RepoPath| next.starts_with(dir);
-            let is_made = self.is_edited_below(dir)
-                || self
-                    .dirs
-                    .range::<RepoPath, _>(dir..)
-                    .nth(1)
-                    .is_some_and(is_above);
-            match find(dir)? {
-                Some(old) if old.kind != Kind::Directory => {
-                    return Err(cannot_put(dir, "a file is there"));
-                }
-                None if !is_made => {
-                    self.check_above(dir, &find)?;
-                    edits.insert(dir.clone(), Some(empty_directory(dir)));
-                }
-                _ => {}
-            }
-        }
-        Ok((edits, files))
-    }
-
-    /// Fails unless everything above a path is a directory, or nothing.
-    fn check_above(
+impl BaseEntries for NewAttributeFiles<'_> {
+    fn section(
         &self,
-        path: &RepoPath,
-        find: &dyn Fn(&RepoPath) -> Result<Option<TreeEntry>, ObjectError>,
-    ) -> Result<(), RepoError> {
-        let mut above = path.parent();
-        while let Some(at) = above.filter(|at| !at.is_root()) {
-            let old = find(&at)?;
-            let is_file = old.as_ref().is_some_and(|old| old.kind != Kind::Directory);
-            let why = match self.edits.get(&at) {
-                Some(None) => "it is below a path that is removed",
-                Some(Some(_)) => "a file is where it needs a directory",
-                None if is_file => "a file is where it needs a directory",
-                None => {
-                    above = at.parent();
-                    continue;
-                }
-            };
-            return Err(cannot_put(path, why));
-        }
-        Ok(())
+        _: &[u8],
+    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(None)
     }
-}
 
-fn empty_directory(path: &RepoPath) -> TreeEntry {
-    let term = Term {
-        kind: Kind::Directory,
-        is_list: false,
-        is_private: false,
-        id: empty_tree_id(),
-        size: 0,
-        files: 0,
-    };
-    entry_of(&last_name(path), &term, None)
-}
-
-fn cannot_put(path: &RepoPath, why: &'static str) -> RepoError {
-    let path = path.clone();
-    VerbError::CannotPut { path, why }.into()
+    fn file(&self, path: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
+        let parsed = RepoPath::parse(path).map_err(|e| e.to_string())?;
+        let new = match self.changes.at(&parsed) {
+            None => {
+                let everything = Subset::everything();
+                let old = TreeBase::new(self.objects, Some(self.root), None, &everything);
+                return old.file(path, most);
+            }
+            Some(new) => new.filter(|new| new.term.kind.is_blob()),
+        };
+        let blob = new.map(|NewFile { term, .. }| Blob {
+            id: term.id,
+            is_list: term.is_list,
+            size: term.size,
+        });
+        let content = blob.map(|blob| read_blob(self.objects, blob, most));
+        Ok(content.transpose().map_err(|e| e.to_string())?.flatten())
+    }
 }
 
 /// Content that counts as progress, and ends if the job is cancelled.
@@ -459,16 +438,15 @@ impl<R: Read> Read for WatchedRead<'_, R> {
 }
 
 /// Stores content, and counts what the repository did not have before.
-struct CountingWriter<'w> {
-    repo: &'w Repo,
-    content: &'w mut dyn ObjectWrite,
+struct CountingWriter<'w, 'r> {
+    content: &'w mut Transaction<'r>,
     new_bytes: &'w mut u64,
 }
 
-impl ObjectWrite for CountingWriter<'_> {
+impl ObjectWrite for CountingWriter<'_, '_> {
     fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
-        let id = self.content.put(ty, bytes)?;
-        if ty == ObjectType::Chunk && !self.repo.holds(ty, &id)? {
+        let (id, is_new) = self.content.put_new(ty, bytes)?;
+        if ty == ObjectType::Chunk && is_new {
             *self.new_bytes += bytes.len() as u64;
         }
         Ok(id)
