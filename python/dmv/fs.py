@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import io
 import os
 import threading
 from datetime import datetime
@@ -247,6 +248,19 @@ class DmvFileSystem(AbstractFileSystem):
 
     mkdir = makedirs = rmdir = touch = rm = rm_file = cp_file = mv = pipe_file = put_file = _refuse
 
+    def open(self, path: str, mode: str = "rb", block_size: Optional[int] = None, cache_options: Any = None,
+             compression: Optional[str] = None, **options: Any) -> Any:
+        if mode == "rb" and compression is None and not options:
+            path = self._strip_protocol(path)
+            content = self._ahead.get(path)
+            if content is None:
+                info = self.info(path)
+                if info.get("kind") in _FILES and info["size"] <= _SMALL:
+                    content = self._whole(path)
+            if content is not None:
+                return SmallFile(self, path, content)
+        return super().open(path, mode, block_size, cache_options, compression, **options)
+
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None, **options: Any) -> "DmvFile":
         if mode != "rb":
             self._refuse(path)
@@ -260,6 +274,42 @@ class DmvFileSystem(AbstractFileSystem):
 
 #: Codes of failures that say that there is no such file.
 _NOT_FOUND = {"no-such-path", "unknown-revision", "no-commit"}
+
+
+#: A file of so many bytes is read at once when it is opened.
+_SMALL = 256 << 10
+
+_FILES = {"file", "executable"}
+
+
+class SmallFile(io.BytesIO):
+    """A small file of a commit, open for reading. It has been read already."""
+
+    mode = "rb"
+
+    def __init__(self, fs: DmvFileSystem, path: str, content: bytes) -> None:
+        super().__init__(content)
+        self.fs = fs
+        self.path = self.name = path
+        self.size = len(content)
+
+    @property
+    def details(self) -> Dict[str, Any]:
+        return self.fs.info(self.path)
+
+    def info(self) -> Dict[str, Any]:
+        return self.details
+
+    def writable(self) -> bool:
+        return False
+
+    def write(self, _: Any) -> int:
+        raise io.UnsupportedOperation("a commit does not change; use Repository.transaction")
+
+    writelines = truncate = write
+
+    def __reduce__(self) -> Any:
+        return (SmallFile, (self.fs, self.path, self.getvalue()))
 
 
 class DmvFile(AbstractBufferedFile):

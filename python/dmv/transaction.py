@@ -6,7 +6,7 @@ import io
 import os
 import tarfile
 import tempfile
-from typing import IO, Any, Dict, List, Optional, Union
+from typing import IO, Any, Dict, List, Optional, Set, Union
 
 from .errors import DmvError, Refused
 
@@ -31,12 +31,14 @@ class Transaction:
         #: What the commit has done, as ``commit`` tells it. None before it is done.
         self.result: Optional[Dict[str, Any]] = None
         self._removed: List[str] = []
+        self._written: Set[str] = set()
         self._file = tempfile.NamedTemporaryFile(prefix="dmv-", suffix=".tar")
         self._archive = tarfile.open(fileobj=self._file, mode="w", format=tarfile.GNU_FORMAT)
 
     def write(self, path: str, content: Union[bytes, IO[bytes]], executable: bool = False) -> None:
         """Give a path of the repository this content: bytes, or a file that can seek."""
         self._removed = [one for one in self._removed if one != path]
+        self._written.add(path)
         stream = content if hasattr(content, "read") else io.BytesIO(content)
         start = stream.tell()
         member = tarfile.TarInfo(path)
@@ -61,7 +63,12 @@ class Transaction:
             raise
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it."""
+        """Remove a file, or a directory with everything in it.
+
+        What is written below it afterwards stays. What was written below it before cannot be taken back.
+        """
+        if any(one.startswith(path.rstrip("/") + "/") for one in self._written):
+            raise ValueError(f"files below {path} were written already")
         self._removed.append(path)
 
     def commit(self) -> Dict[str, Any]:

@@ -1,6 +1,7 @@
 import os
 import pathlib
 import pickle
+import random
 
 import dmv
 import pytest
@@ -148,9 +149,53 @@ def test_files_in_order_are_read_ahead(repo, monkeypatch):
             opened[path] = file.read()
     assert opened == content
     assert len(asked) < 10
-    # Where the order shows nothing, little is read for nothing.
-    for path in sorted(content, key=hash):
-        assert repo.fs("main").cat_file(path) == content[path]
+
+
+def test_where_the_order_shows_nothing_little_is_read_for_nothing(repo, monkeypatch):
+    many = pathlib.Path(repo.root) / "many"
+    many.mkdir()
+    content = {f"many/{n}": os.urandom(50_000) for n in range(200)}
+    for path, data in content.items():
+        (many / path.rpartition("/")[2]).write_bytes(data)
+    repo.commit("many")
+    fs = repo.fs("main")
+    ahead = []
+    read_ahead = repo.read_ahead
+
+    def counted(*args):
+        files = read_ahead(*args)
+        ahead.append(len(files) - 1)
+        return files
+
+    monkeypatch.setattr(repo, "read_ahead", counted)
+    order = sorted(content)
+    random.Random(5).shuffle(order)
+    for path in order:
+        assert fs.cat_file(path) == content[path]
+    assert 0 < sum(ahead) < len(order), "more was read for nothing than for something"
+    # In order, most is read ahead.
+    del ahead[:]
+    fs = repo.fs("main")
+    for path in sorted(content):
+        assert fs.cat_file(path) == content[path]
+    assert sum(ahead) > len(order) / 2
+
+
+def test_a_small_file_is_a_file_like_others(repo):
+    fs = repo.fs("main")
+    with fs.open("notes.txt") as file:
+        assert (file.path, file.size, file.mode, file.info()["size"]) == ("notes.txt", 6, "rb", 6)
+        assert file.readable() and file.seekable() and not file.writable()
+        again = pickle.loads(pickle.dumps(file))
+        assert again.read() == file.read() == b"first\n"
+        with pytest.raises(OSError):
+            file.write(b"x")
+    assert file.closed
+    with fs.open("notes.txt", "r") as file:
+        assert file.read() == "first\n"
+    for wrong in ("none", "shots"):
+        with pytest.raises(OSError):
+            fs.open(wrong)
 
 
 def test_one_file_of_many_that_is_not_there(fs):

@@ -146,7 +146,6 @@ def test_what_no_message_can_hold_is_refused_at_once(repo):
 
 
 def test_progress_is_called_in_the_calling_thread_and_may_fail(repo):
-    (root(repo) / "large").write_bytes(os.urandom(64 << 20))
     heard = []
 
     def progress(done):
@@ -154,10 +153,16 @@ def test_progress_is_called_in_the_calling_thread_and_may_fail(repo):
         repo.branches()
         raise KeyError("mine")
 
-    try:
-        repo.call("commit", progress, message="large")
-    except KeyError:
-        assert heard == [threading.current_thread()]
+    # A commit that is done in a quarter of a second tells nothing.
+    for mib in (64, 256, 1024):
+        (root(repo) / "large").write_bytes(os.urandom(mib << 20))
+        try:
+            repo.call("commit", progress, message="large")
+        except KeyError:
+            break
+    else:
+        pytest.fail("no commit told how far it was")
+    assert heard == [threading.current_thread()]
     assert repo.branches()
 
 
@@ -269,3 +274,15 @@ def test_what_changes_is_told(repo):
                 break
     assert seen[0] == {"event": "file", "path": "notes.txt", "state": "modified"}
     assert seen[-1]["name"] == "branch/other" and seen[-1]["old"] is None
+
+
+def test_a_transaction_replaces_a_directory(repo):
+    with repo.transaction("main", "anew") as files:
+        files.remove("shots")
+        files.write("shots/c.exr", b"c")
+    assert [one["path"] for one in repo.ls("main:shots")] == ["shots/c.exr"]
+    with pytest.raises(ValueError):
+        with repo.transaction("main", "no") as files:
+            files.write("shots/d.exr", b"d")
+            files.remove("shots")
+    assert len(repo.log("main")) == 2

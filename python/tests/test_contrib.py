@@ -1,0 +1,92 @@
+"""The programs of contrib/."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
+
+
+def start(repo, *options):
+    return subprocess.Popen(
+        [sys.executable, str(CONTRIB / "mcp" / "dmv_mcp.py"), *options, repo.root],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(CONTRIB.parent / "python")},
+    )
+
+
+def matches(line, expected):
+    at = 0
+    parts = expected.split("[..]")
+    for part in parts:
+        found = line.find(part, at)
+        if found < 0 or at == 0 and found > 0:
+            return False
+        at = found + len(part)
+    return line.endswith(parts[-1])
+
+
+def test_the_recorded_exchange_with_an_assistant(repo):
+    server = start(repo)
+    for line in (CONTRIB / "mcp" / "exchange.txt").read_text().splitlines():
+        if line.startswith("> "):
+            server.stdin.write(line[2:] + "\n")
+            server.stdin.flush()
+        elif line.startswith("< "):
+            answer = server.stdout.readline().rstrip("\n")
+            assert matches(answer, line[2:]), f"{answer}\ninstead of\n{line[2:]}"
+    assert server.communicate()[0] == ""
+    assert server.returncode == 0
+
+
+def test_an_assistant_that_may_write_commits_and_no_other_tool_changes_anything(repo):
+    server = start(repo, "--write")
+    call = {"name": "commit_files", "arguments": {"branch": "main", "message": "by a program", "files": ["new.txt\na\nb"]}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    answers, _ = server.communicate(json.dumps(request) + "\n")
+    assert json.loads(answers)["result"]["isError"] is False
+    assert repo.read("main:new.txt") == b"a\nb"
+    sys.path.insert(0, str(CONTRIB / "mcp"))
+    try:
+        import dmv_mcp
+    finally:
+        sys.path.pop(0)
+    before = repo.call("op.log").output
+    for name, tool in dmv_mcp.TOOLS.items():
+        if not tool.writes:
+            arguments = {"path": "notes.txt", "paths": ["notes.txt"]}
+            given = {key: value for key, value in arguments.items() if key in tool.required}
+            tool.run(repo, **tool.check(given))
+    assert repo.call("op.log").output == before
+
+
+def test_a_directory_for_a_job_and_its_key(repo, tmp_path):
+    program = os.environ.get("DMV") or shutil.which("dmv")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "dmv").symlink_to(program)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    meta = str(tmp_path / "meta")
+
+    def subset(action, *more, code=0):
+        arguments = [str(CONTRIB / "ci" / "subset.sh"), action, repo.root, "main", *more]
+        done = subprocess.run(arguments, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        return done.stdout.strip()
+
+    key = subset("tree", "shots", meta)
+    assert len(key) == 64 and subset("tree", "shots/", meta) == key
+    subset("fetch", "shots", meta, str(tmp_path / "out"))
+    assert sorted(os.listdir(tmp_path / "out")) == ["shots"]
+    assert (tmp_path / "out" / "shots" / "b.exr").read_bytes() == b"b" * 1000
+    root = pathlib.Path(repo.root)
+    (root / "notes.txt").write_text("second\n")
+    repo.commit("second")
+    assert subset("tree", "shots", meta) == key
+    (root / "shots" / "b.exr").write_bytes(b"c")
+    repo.commit("third")
+    assert subset("tree", "shots", meta) != key
+    subset("tree", "none", meta, code=1)
+    subset("tree", "--all", meta, code=2)
