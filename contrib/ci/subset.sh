@@ -1,0 +1,45 @@
+#!/bin/sh
+# Brings one directory of a DMV repository to a job: subset.sh tree|fetch SOURCE REV PATH META [TO].
+#
+# "tree" prints the id of what PATH has in REV. It changes when the content does, so it is a key for a cache. It receives
+# directories only, into META, a directory that the job may keep. "fetch" writes the files to TO, which must not exist,
+# and receives their content.
+set -eu
+
+[ $# -ge 5 ] || { echo "usage: subset.sh tree|fetch SOURCE REV PATH META [TO]" >&2; exit 2; }
+action=$1 source=$2 rev=$3 path=$4 meta=$5
+
+# No value may be taken for an option.
+for value in "$source" "$rev" "$path" "$meta"; do
+  case $value in -*) echo "subset.sh: '$value' begins with '-'" >&2; exit 2;; esac
+done
+
+# A mirror follows the branches and tags of its source.
+if [ -e "$meta" ]; then
+  dmv -C "$meta" fetch -q
+else
+  dmv clone -q --mirror --meta-only "$source" "$meta"
+fi
+
+case $action in
+  tree)
+    above=$(dirname "$path")
+    [ "$above" != . ] || above=
+    dmv -C "$meta" ls --json "$rev:$above" | DMV_WANTED=$path python3 -c '
+import json, os, sys
+for line in sys.stdin:
+    entry = json.loads(line)
+    if entry["path"] == os.environ["DMV_WANTED"].rstrip("/"):
+        print(entry["id"])
+        break
+else:
+    sys.exit("subset.sh: there is no such path in this revision")'
+    ;;
+  fetch)
+    dmv -C "$meta" export "$rev" --subset "$path" --to "$(realpath -m "$6")"
+    ;;
+  *)
+    echo "subset.sh: '$action' is neither tree nor fetch" >&2
+    exit 2
+    ;;
+esac
