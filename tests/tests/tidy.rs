@@ -30,6 +30,8 @@ mod shapes;
 mod snippets;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/starting.rs"]
+mod starting;
 #[path = "tidy/system.rs"]
 mod system;
 
@@ -43,6 +45,7 @@ use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
 use shapes::{MAX_FIELDS, MAX_TUPLES, tuple_parameters, wide_structs};
 use source::{root, tree};
+use starting::{STARTS, lines_that_start};
 use std::collections::{BTreeMap, BTreeSet};
 use system::{SYSTEM, lines_of_one_system};
 
@@ -653,6 +656,21 @@ fn the_sync_engine_touches_nothing_outside() {
         }
     }
     pass(complaints);
+}
+
+#[test]
+fn only_known_files_start_programs() {
+    let files = tree();
+    let mut code = rust(&files, false);
+    code.retain(|(file, _)| file.starts_with("crates/"));
+    let why = "here, nobody has looked at who names the program";
+    pass(check_places(
+        &code,
+        &STARTS,
+        lines_that_start,
+        why,
+        "STARTS",
+    ));
 }
 
 #[test]

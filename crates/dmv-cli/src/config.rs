@@ -5,6 +5,7 @@
 
 pub mod device;
 mod home;
+pub mod hook;
 mod remote;
 
 #[cfg(feature = "quic")]
@@ -24,6 +25,7 @@ use dmv_core::store::SharingMode;
 use dmv_core::worktree::properties::{Properties, XattrNames};
 use dmv_net::transport::{Url, without_secret};
 use home::home;
+use hook::Hook;
 use remote::{is_web_address, remote_key};
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -436,7 +438,12 @@ impl Config {
                  yourself: {yourself})"
             )
         };
-        found.cloned().chain(aliases).map(say).collect()
+        let hooks = self.repository.contains_key(hook::SECTION).then(|| {
+            let file = self.file.display();
+            format!("{file} has hooks; a repository cannot name programs, so dmv ignores them")
+        });
+        let others = found.cloned().chain(aliases).map(say);
+        others.chain(hooks).collect()
     }
 
     /// The settings of the user's aliases.
@@ -456,6 +463,11 @@ impl Config {
         names.filter_map(named).collect()
     }
 
+    /// The user's hooks, in their order.
+    pub fn hooks(&self) -> Result<Vec<Hook>, Failure> {
+        hook::of_user_file(&self.user)
+    }
+
     /// What the user's alias of this name stands for.
     pub fn alias(&self, short: &str) -> Result<Option<String>, Failure> {
         Ok(self.get(&alias_key(short))?.map(|(value, _)| value))
@@ -465,7 +477,8 @@ impl Config {
     pub fn unknown(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (section, value) in self.repository.iter().chain(&self.user) {
-            if [REMOTES, alias::SECTION, device::SECTION].contains(&&section[..]) {
+            let known = [REMOTES, alias::SECTION, device::SECTION, hook::SECTION];
+            if known.contains(&&section[..]) {
                 continue;
             }
             let Value::Table(table) = value else {

@@ -35,6 +35,9 @@ pub struct Globals {
     /// Do not fetch absent content from remotes
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub offline: bool,
+    /// Do not run the hooks of your settings
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub no_hooks: bool,
     /// Answer yes to every question
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub yes: bool,

@@ -32,6 +32,7 @@ mod globals;
 mod graph;
 mod headline;
 mod help;
+mod hooks;
 mod lock_wait;
 mod message;
 mod mirror;

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::devices::expand;
 use crate::error::{free_there, net_failure, verify_there};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
+use crate::hooks;
 use crate::progress::Watch;
 use crate::terminal::Hush;
 #[cfg(feature = "store")]
@@ -15,10 +16,12 @@ use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
-use dmv_core::repo::{CONFIG_FILE, DMV_DIR};
+use dmv_core::repo::{CONFIG_FILE, DMV_DIR, RefChange, Repo};
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
-use dmv_net::ops::{Caller, ClaimsNews, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
+use dmv_net::ops::{
+    Caller, ClaimsNews, ComingPush, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step,
+};
 use dmv_net::session::NetError;
 #[cfg(feature = "store")]
 use dmv_net::transport::BucketAddress;
@@ -105,6 +108,14 @@ impl Caller for Call<'_> {
                 .ui
                 .note("note: the dmv there does not know claims, so yours stay here"),
         }
+    }
+
+    fn before_push(&self, push: &ComingPush<'_>) -> Result<(), NetError> {
+        hooks::before_push(self.context, push)
+    }
+
+    fn fetched(&self, repo: &Repo, remote: &Remote, moved: &[RefChange]) {
+        hooks::after_fetch(self.context, repo, remote, moved);
     }
 
     fn began(&self, step: Step<'_>) {

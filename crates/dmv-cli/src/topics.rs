@@ -12,7 +12,7 @@ macro_rules! pages {
 /// The pages by the names of their files.
 const PAGES: &[(&str, &str)] = pages! {
     "backup" "bucket" "bucket-trouble" "check-by-cron" "claims" "conflicts" "disk-space" "exploring-history"
-    "first-repository" "for-git-users" "from-git" "ignoring-files" "merging" "nas" "new-computer" "purging"
+    "first-repository" "for-git-users" "from-git" "hooks" "ignoring-files" "merging" "nas" "new-computer" "programs" "purging"
     "rearranging" "scripting" "signing" "slices" "small-repository" "subsets" "two-computers" "two-laptops"
     "undoing" "upgrade" "usb-disk" "web" "when-something-goes-wrong" "worktrees"
 };

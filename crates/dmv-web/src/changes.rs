@@ -199,6 +199,9 @@ fn commit(it: &ChangeJob) -> Result<Note, Stop> {
         return Err(Stop::Bad("no file is checked: check those to commit"));
     }
     let told = Stop::Told;
+    it.program()
+        .before_commit(it.repo(), &message)
+        .map_err(told)?;
     let options = CommitOptions {
         select: &picked,
         settings: it.program().settings().map_err(told)?,
@@ -209,6 +212,10 @@ fn commit(it: &ChangeJob) -> Result<Note, Stop> {
         )
     };
     let report = it.repo().commit(options, &it.job)?;
+    if let Some(id) = report.commit {
+        it.program()
+            .after_commit(it.repo(), report.head.branch(), id);
+    }
     let mut note = committed(&report);
     if report.moved.is_some() {
         let name = report.head.branch().unwrap_or_default();

@@ -29,6 +29,12 @@ pub trait Program: Send + Sync + 'static {
     /// Returns what the operation log records about a change that `command` would make.
     fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure>;
 
+    /// Called before a commit. The user's hooks may refuse it.
+    fn before_commit(&self, repo: &Repo, message: &str) -> Result<(), ShownFailure>;
+
+    /// Called after a commit, for the user's hooks.
+    fn after_commit(&self, repo: &Repo, branch: Option<&str>, id: ObjectId);
+
     /// Returns what `verify-commit` says of a commit.
     fn signature(&self, repo: &Repo, id: &ObjectId) -> Result<SignatureWords, ShownFailure>;
 

@@ -36,7 +36,10 @@ pub const SYSTEM: [(&str, &str); 21] = [
         "it asks how a disk is mounted",
     ),
     ("crates/dmv-cli/src/path_arguments.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/programs.rs", "what can be executed"),
+    (
+        "crates/dmv-cli/src/programs.rs",
+        "what can be executed, and groups of processes",
+    ),
     ("crates/dmv-cli/src/ui.rs", STREAMS),
 ];
 const ARGUMENTS: &str = "bytes of arguments and paths";

@@ -24,7 +24,7 @@ const NO_METHODS: [&str; 8] = [
 const BISECT_RUN: &str = "bisect.run";
 
 /// Options of every command that a request may have.
-const GENERAL: [&str; 3] = ["offline", "verbose", "yes"];
+const GENERAL: [&str; 4] = ["no_hooks", "offline", "verbose", "yes"];
 
 /// Why a method cannot be called with some parameters.
 #[derive(Debug, PartialEq)]
@@ -65,7 +65,12 @@ pub fn command_words(
     let mut values = Vec::new();
     for (name, value) in params {
         if GENERAL.contains(&&name[..]) {
-            add_option(&mut words, &format!("--{name}"), value, true)?;
+            add_option(
+                &mut words,
+                &format!("--{}", name.replace('_', "-")),
+                value,
+                true,
+            )?;
             continue;
         }
         let mut own = command.get_arguments().filter(|arg| is_own(arg));

@@ -1,5 +1,6 @@
 //! `dmv claim`
 
+use crate::hooks;
 use crate::on_demand::remote_failure;
 use crate::ownership::path_argument;
 use crate::peers::{Call, remote};
@@ -79,6 +80,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(refuse_claimed(context, refused)?);
     }
     tell(context, &repo, &options.paths)?;
+    hooks::after_claim(context, &repo, &options.paths);
     match asked.failure {
         Some(failure) if args.at.is_some() => Err(failure),
         Some(failure) => {

@@ -6,6 +6,8 @@ mod large;
 mod onto;
 
 use self::onto::OntoArgs;
+use crate::config::hook::Event;
+use crate::hooks;
 use crate::message::given;
 use crate::on_demand::bring_rules;
 use crate::prelude::*;
@@ -115,6 +117,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         None
     };
     let options = options(context, args, message, &select)?;
+    ask_hooks(context, &repo, &options).inspect_err(|_| {
+        if let Some(written) = written.take() {
+            draft::keep(context, written);
+        }
+    })?;
     let report = commit(context, &repo, options, &select).map_err(|failure| {
         if let Some(written) = written.take() {
             draft::keep(context, written);
@@ -142,6 +149,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let newer = newer::of_commit(context, &repo, id, &changed);
         newer::warn(context, &repo, &newer.versions)?;
         claims::warn(context, &claims::of_others(&repo, changed.iter())?);
+        hooks::after_commit(context, &repo, report.head.branch(), id);
     }
     hint_repack(context, &repo);
     if let Some(merged) = merged? {
@@ -155,6 +163,23 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     Ok(exit_code(&report))
+}
+
+/// Lets the user's hooks refuse the commit.
+fn ask_hooks(context: &Context, repo: &Repo, options: &CommitOptions<'_>) -> Result<(), Failure> {
+    hooks::ask(context, repo, Event::PreCommit, || {
+        let looked_for = StatusOptions {
+            select: options.select,
+            settings: options.settings.clone(),
+        };
+        let changes = repo.status(&looked_for, &context.job)?.changes;
+        Ok(object! {
+            branch: repo.head()?.branch(),
+            message: options.message,
+            amend: options.amend,
+            changes: hooks::changes_value(&changes),
+        })
+    })
 }
 
 fn repo(context: &Context, args: &Args) -> Result<Arc<Repo>, Failure> {
@@ -192,6 +217,9 @@ fn commit_onto(
         properties: settings.properties,
         request: context.request()?,
     };
+    hooks::ask(context, &repo, Event::PreCommit, || {
+        Ok(object! { branch: branch, message: options.message, amend: false })
+    })?;
     let OntoReport {
         commit,
         files,
@@ -205,6 +233,7 @@ fn commit_onto(
         author_notice::tell_unset(context, &repo)?;
         let changed = newer::changed_by(&repo, id);
         claims::warn(context, &claims::of_others(&repo, changed.iter())?);
+        hooks::after_commit(context, &repo, Some(branch), id);
     }
     Ok(EXIT_OK)
 }

@@ -25,6 +25,7 @@ pub mod export;
 pub mod fetch;
 pub mod gc;
 pub mod get;
+pub mod hooks;
 #[cfg(feature = "quic")]
 pub mod id;
 pub mod import;
@@ -289,6 +290,7 @@ commands! {
     }
     "Settings and help" {
         "config" Config(config) changes, common;
+        "hooks" Hooks(hooks) reads;
         "completions" Completions(completions) changes;
         "api" Api(api) reads;
     }

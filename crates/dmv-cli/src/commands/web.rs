@@ -1,5 +1,6 @@
 //! `dmv web`
 
+use crate::config::hook::Event;
 use crate::context::CommandUse;
 use crate::globals::{Color, Globals};
 use crate::on_demand::{ops_failure, remote_failure};
@@ -7,19 +8,19 @@ use crate::partial_repository::told_slice;
 use crate::prelude::*;
 use crate::print::pull::default_integrate;
 use crate::{
-    budget, ownership, partial_repository, peers, print, signers, signing, unfinished_clone,
+    budget, hooks, ownership, partial_repository, peers, print, signers, signing, unfinished_clone,
 };
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
 use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::repo::{
-    OperationRequest, PlaceError, RepositoryLocation, Who, Whose, WorktreeSettings,
+    OperationRequest, PlaceError, RefChange, RepositoryLocation, Who, Whose, WorktreeSettings,
 };
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
 use dmv_net::ops::{
-    Caller, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote, Remotes,
+    Caller, ComingPush, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote, Remotes,
 };
 use dmv_net::session::NetError;
 #[cfg(feature = "store")]
@@ -219,6 +220,18 @@ impl Program for Desk {
         self.with(command, Context::request)
     }
 
+    fn before_commit(&self, repo: &Repo, message: &str) -> Result<(), ShownFailure> {
+        self.with("commit", |context| {
+            hooks::ask(context, repo, Event::PreCommit, || {
+                Ok(object! { branch: repo.head()?.branch(), message: message, amend: false })
+            })
+        })
+    }
+
+    fn after_commit(&self, repo: &Repo, branch: Option<&str>, id: ObjectId) {
+        hooks::after_commit(&self.context("commit"), repo, branch, id);
+    }
+
     fn signature(&self, repo: &Repo, id: &ObjectId) -> Result<SignatureWords, ShownFailure> {
         self.with("verify-commit", |context| {
             let known = signers::known_signers(context)?;
@@ -285,6 +298,14 @@ impl Program for Desk {
 struct PageCaller(Context);
 
 impl Caller for PageCaller {
+    fn before_push(&self, push: &ComingPush<'_>) -> Result<(), NetError> {
+        hooks::before_push(&self.0, push)
+    }
+
+    fn fetched(&self, repo: &Repo, remote: &Remote, moved: &[RefChange]) {
+        hooks::after_fetch(&self.0, repo, remote, moved);
+    }
+
     fn reach(&self, url: &Url, purpose: Purpose) -> Result<Reach, NetError> {
         let reach = peers::reach(&self.0, url, purpose);
         reach.map_err(|failure| NetError::Caller(Box::new(failure)))

@@ -43,6 +43,7 @@ mod hardship;
 mod heal;
 mod hints;
 mod history;
+mod hooks;
 mod hostile;
 mod ignoring;
 mod interrupt;

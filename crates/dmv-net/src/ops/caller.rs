@@ -1,10 +1,11 @@
 //! What a command needs from the program that calls it.
 
 use super::buckets::Buckets;
+use super::refs::RefTip;
 use super::remote::{Remote, Remotes};
 use crate::session::NetError;
 use crate::transport::{Purpose, Reach, Url, no_buckets};
-use dmv_core::repo::{DisplacedClaim, OperationRequest};
+use dmv_core::repo::{DisplacedClaim, OperationRequest, RefChange, Repo};
 use std::time::Duration;
 
 /// The program that calls a command. It says how to reach peers, and it may show what the
@@ -29,10 +30,33 @@ pub trait Caller {
         let _ = news;
     }
 
+    /// Called before branches and tags are sent. A failure refuses the push. The default allows it.
+    fn before_push(&self, push: &ComingPush<'_>) -> Result<(), NetError> {
+        let _ = push;
+        Ok(())
+    }
+
+    /// Called when a fetch has moved refs here. The default does nothing.
+    fn fetched(&self, repo: &Repo, remote: &Remote, moved: &[RefChange]) {
+        let _ = (repo, remote, moved);
+    }
+
     /// Called when the command begins a step. The default does nothing.
     fn began(&self, step: Step<'_>) {
         let _ = step;
     }
+}
+
+/// A push that has not begun.
+pub struct ComingPush<'a> {
+    /// From where.
+    pub repo: &'a Repo,
+    /// To where.
+    pub remote: &'a Remote,
+    /// What is sent.
+    pub refs: &'a [RefTip],
+    /// The names that are deleted there.
+    pub delete: &'a [String],
 }
 
 /// What a connection has brought about claims.

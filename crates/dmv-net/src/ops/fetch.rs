@@ -89,6 +89,7 @@ pub fn fetch(
             })
         },
     )?;
+    caller.fetched(repo, remote, &report.summary.refs);
     Ok(report)
 }
 

@@ -47,7 +47,7 @@ mod sync;
 
 pub use absent::{Absent, Answer, PeerAnswer};
 pub use buckets::{BucketClaims, BucketForecast, Buckets, ClaimTarget, PushTarget};
-pub use caller::{Caller, ClaimsNews, Network, Step};
+pub use caller::{Caller, ClaimsNews, ComingPush, Network, Step};
 pub use claims::{ClaimReport, claim, enforce_claims, exchange_claims};
 pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clone};
 pub use dial::{dial, session};

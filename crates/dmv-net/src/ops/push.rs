@@ -1,6 +1,6 @@
 //! Push: send branches and tags to a remote, or delete them there.
 
-use super::caller::{Caller, buckets_of};
+use super::caller::{Caller, ComingPush, buckets_of};
 use super::claim_exchange::{asks_bucket, exchange_at_bucket, passable};
 use super::dial::session_creating;
 use super::error::OpsError;
@@ -100,6 +100,12 @@ pub fn push(
     if options.dry_run {
         return push_once(repo, options, caller, job, &mut PushGoal::default());
     }
+    caller.before_push(&ComingPush {
+        repo,
+        remote: &options.remote,
+        refs: &options.refs,
+        delete: &options.delete,
+    })?;
     with_content(repo, &options.remote, caller, job, |goal| {
         push_once(repo, options, caller, job, goal)
     })

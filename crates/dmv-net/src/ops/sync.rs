@@ -1,6 +1,6 @@
 //! Sync: fetch from a remote, then push every branch and tag that is ahead of it.
 
-use super::caller::{Caller, buckets_of};
+use super::caller::{Caller, ComingPush, buckets_of};
 use super::claim_exchange::passable;
 use super::dial::session;
 use super::error::OpsError;
@@ -82,17 +82,42 @@ pub fn sync(
     job: &Job,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
-    with_content(repo, &options.remote, caller, job, |goal| {
+    let report = with_content(repo, &options.remote, caller, job, |goal| {
         if let Url::Bucket(address) = url {
             return sync_bucket(repo, options, address, caller, job, goal);
         }
         let report = session(repo, url, Purpose::Write, caller, job, |client| {
             sync_with(repo, options, client, &mut |client, updates| {
+                before_push(repo, options, caller, updates)?;
                 goal.note(updates, &client.offered);
                 client.push(updates)
             })
         })?;
         Ok(report)
+    })?;
+    caller.fetched(repo, &options.remote, &report.summary.refs);
+    Ok(report)
+}
+
+fn before_push(
+    repo: &Repo,
+    options: &SyncOptions,
+    caller: &dyn Caller,
+    updates: &[RefUpdate],
+) -> Result<(), NetError> {
+    let tip = |update: &RefUpdate| {
+        let key = update.key.clone();
+        update.new.map(|commit| RefTip { key, commit })
+    };
+    let refs: Vec<RefTip> = updates.iter().filter_map(tip).collect();
+    if refs.is_empty() {
+        return Ok(());
+    }
+    caller.before_push(&ComingPush {
+        repo,
+        remote: &options.remote,
+        refs: &refs,
+        delete: &[],
     })
 }
 
@@ -109,6 +134,7 @@ fn sync_bucket(
     let mut sent = Traffic::default();
     let mut report = session(repo, url, Purpose::Write, caller, job, |client| {
         sync_with(repo, options, client, &mut |_, updates| {
+            before_push(repo, options, caller, updates)?;
             let buckets = buckets_of(caller, url)?;
             let opened = buckets.open_for_push(repo, address, false, job);
             let mut bucket = opened.map_err(|e| e.source)?;
