@@ -69,9 +69,9 @@ struct ToGit {
     #[arg(long, value_name = "GLOB", conflicts_with = "place")]
     branches: Vec<String>,
     /// With --git or --stream: files that came as pointers of Git LFS become these pointers again. In commits
-    /// that dmv made, so do files that .gitattributes gives to Git LFS or that match one of PATTERNS: patterns
-    /// as .gitattributes has them, and sizes
-    #[arg(long, value_name = "PATTERN,>SIZE", num_args = 0..=1, default_missing_value = "")]
+    /// that dmv made, files that .gitattributes gives to Git LFS become pointers, too, and those that match one
+    /// of PATTERNS, such as '*.psd,>10M'
+    #[arg(long, value_name = "PATTERNS", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with = "place")]
     lfs: Vec<String>,
     /// With --stream and --lfs: put the content for the pointers into DIR, as 'lfs' in a Git repository has it
