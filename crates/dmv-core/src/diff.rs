@@ -39,6 +39,12 @@ pub trait DiffVisitor {
         true
     }
 
+    /// Returns whether an empty directory and something else that replace each other are one change, and not a
+    /// deletion and an addition. What is shown to a user has one line for each path.
+    fn joins_kinds(&self) -> bool {
+        false
+    }
+
     /// Receives one path that differs. `Break` ends the walk.
     fn change(
         &mut self,
@@ -62,6 +68,30 @@ where
         new: Option<&TreeEntry>,
     ) -> Result<ControlFlow<()>, E> {
         self(path, old, new)
+    }
+}
+
+/// The same for a user: see [`DiffVisitor::joins_kinds`].
+pub struct ForDisplay<F>(pub F);
+
+impl<F, E> DiffVisitor for ForDisplay<F>
+where
+    F: FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<ControlFlow<()>, E>,
+    E: From<ObjectError>,
+{
+    type Error = E;
+
+    fn joins_kinds(&self) -> bool {
+        true
+    }
+
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, E> {
+        (self.0)(path, old, new)
     }
 }
 
@@ -107,7 +137,7 @@ pub fn changes(
 /// - a directory on both sides, if its attributes differ or exactly one of the two is empty.
 ///
 /// If a directory replaced a file, or a file a directory, it reports both, each with one side
-/// absent and the old one first.
+/// absent and the old one first. A visitor may want one report of both, if the directory is empty.
 pub fn diff_trees<V: DiffVisitor + ?Sized>(
     reader: &dyn ObjectRead,
     old: Option<ObjectId>,
@@ -179,11 +209,7 @@ impl<'r> Walk<'r> {
         })?;
         let (old, new) = (old.as_ref(), new.as_ref());
         let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
-        let reports = match (old, new) {
-            (Some(a), Some(b)) if is_dir(a) != is_dir(b) => [(old, None), (None, new)],
-            _ => [(old, new), (None, None)],
-        };
-        for (old, new) in reports {
+        for (old, new) in reports(old, new, visitor.joins_kinds(), self.empty) {
             if is_reported(old, new, self.empty) && visitor.change(&self.path, old, new)?.is_break()
             {
                 return Ok(ControlFlow::Break(()));
@@ -221,6 +247,31 @@ impl<'r> Walk<'r> {
     }
 }
 
+/// What one name has in both trees.
+type Sides<'e> = (Option<&'e TreeEntry>, Option<&'e TreeEntry>);
+
+/// Splits a difference into two reports if a directory and something else replace each other. An empty directory
+/// `joins` what replaces it.
+fn reports<'e>(
+    old: Option<&'e TreeEntry>,
+    new: Option<&'e TreeEntry>,
+    joins: bool,
+    empty: ObjectId,
+) -> [Sides<'e>; 2] {
+    let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
+    match (old, new) {
+        (Some(a), Some(b)) if is_dir(a) != is_dir(b) => {
+            let dir = if is_dir(a) { a } else { b };
+            if joins && dir.id == empty {
+                [(old, new), (None, None)]
+            } else {
+                [(old, None), (None, new)]
+            }
+        }
+        _ => [(old, new), (None, None)],
+    }
+}
+
 /// Returns whether to report a difference itself, instead of the entries below the directory.
 fn is_reported(old: Option<&TreeEntry>, new: Option<&TreeEntry>, empty: ObjectId) -> bool {
     match (old, new) {
@@ -228,7 +279,7 @@ fn is_reported(old: Option<&TreeEntry>, new: Option<&TreeEntry>, empty: ObjectId
         (Some(one), None) | (None, Some(one)) => {
             one.kind != Kind::Directory || one.id == empty || one.attrs.is_some()
         }
-        (Some(a), Some(b)) if a.kind == Kind::Directory => {
+        (Some(a), Some(b)) if a.kind == Kind::Directory && b.kind == Kind::Directory => {
             a.attrs != b.attrs || (a.id == empty) != (b.id == empty)
         }
         (Some(_), Some(_)) => true,

@@ -373,9 +373,12 @@ fn inverse(
     let mut changed = changed.filter(|change| view.get(&change.key) != change.new.as_ref());
     if let Some(first) = changed.next() {
         let mut by = None;
-        each_operation(client, root, &mut |entry, _| {
+        each_operation(client, root, &mut |entry, is_undone| {
             let later = &entry.operation;
-            let is_it = later.seq > of.seq && later.changes.iter().any(|c| c.key == first.key);
+            // What was taken back since, and what took it back, stands in nobody's way.
+            let cancels = is_undone || later.undoes > of.seq;
+            let changes = later.changes.iter().any(|c| c.key == first.key);
+            let is_it = later.seq > of.seq && !cancels && changes;
             if is_it {
                 by = Some((short(&later.id), later.who.clone(), later.command.clone()));
             }

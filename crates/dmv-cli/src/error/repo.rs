@@ -308,6 +308,10 @@ fn sort_conflict(e: &ConflictError) -> ErrorClass {
         ConflictError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         ConflictError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
         ConflictError::Unresolved { .. } => hinted("unresolved", EXIT_REFUSED, "dmv conflicts"),
+        ConflictError::PutAside { stash, .. } => {
+            let hint = hint!("dmv stash pop {}", Argument::value(stash.to_string()));
+            ("put-aside", EXIT_REFUSED, Some(hint))
+        }
         ConflictError::NestedConflict { path, shown_at, .. } => {
             let to = on_disk_argument(path.as_bytes());
             let hint = shown_at.as_ref().map(|from| {
@@ -363,6 +367,11 @@ fn sort_worktree(e: &WorktreeError) -> ErrorClass {
             hinted("no-such-worktree", EXIT_OTHER, "dmv worktree list")
         }
         WorktreeError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
+        WorktreeError::InUse { at, from } => {
+            let (at, from) = (Argument::on_disk(at), Argument::on_disk(from));
+            let hint = hint!("cd {}; then: dmv worktree remove {}", from, at);
+            ("in-use", EXIT_REFUSED, Some(hint))
+        }
         WorktreeError::WorktreeCopy { at, .. } => {
             let at = Argument::on_disk(at);
             let hint = hint!("dmv -C {} worktree add DIR", at);
@@ -393,13 +402,18 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
         UndoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
         UndoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
         UndoError::NothingToRedo => hinted("nothing-to-redo", EXIT_OTHER, "dmv op log"),
-        UndoError::ChangedSince {
-            by: Some((id, _)), ..
-        } => (
-            "changed-since",
-            EXIT_REFUSED,
-            Some(hint!("dmv undo {}", Argument::value(id))),
-        ),
+        UndoError::ChangedSince { by: Some(by), .. } => {
+            let id = Argument::value(&by.operation);
+            let hint = match &by.at {
+                Some(at) => hint!("dmv -C {} undo {}", Argument::on_disk(at), id),
+                None => hint!("dmv undo {}", id),
+            };
+            ("changed-since", EXIT_REFUSED, Some(hint))
+        }
+        UndoError::WorktreeUsed { path, .. } => {
+            let hint = hint!("dmv worktree remove {}", Argument::on_disk(path));
+            ("changed-since", EXIT_REFUSED, Some(hint))
+        }
         UndoError::ChangedSince { by: None, .. } | UndoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }

@@ -259,6 +259,10 @@ struct Visitor<'a> {
 impl DiffVisitor for Visitor<'_> {
     type Error = Failure;
 
+    fn joins_kinds(&self) -> bool {
+        true
+    }
+
     fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
         if !self.paths.enters(dir.as_bytes()) {
             return false;

@@ -47,6 +47,7 @@ mod hooks;
 mod hostile;
 mod ignoring;
 mod interrupt;
+mod kinds;
 #[cfg(feature = "quic")]
 mod lan;
 mod leftover;

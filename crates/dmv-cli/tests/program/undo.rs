@@ -266,3 +266,78 @@ fn a_refused_redo_says_that_it_is_one() -> Outcome {
     assert!(said.contains("this undo would lose"), "{said}");
     Ok(())
 }
+
+/// Runs a command, and what its hints say, until it succeeds.
+fn follow(place: &Place, first: &[&str]) -> Outcome<usize> {
+    let first: Vec<String> = first.iter().map(|word| (*word).to_owned()).collect();
+    let mut next = first.clone();
+    for n in 0..12 {
+        let done = place.run(&next)?;
+        let said = String::from_utf8(done.stderr)?;
+        match done.status.code() {
+            Some(0) if next == first => return Ok(n),
+            Some(0) => next.clone_from(&first),
+            _ => {
+                let (_, hint) = said.split_once("hint: dmv ").ok_or(said.clone())?;
+                let command = hint
+                    .lines()
+                    .next()
+                    .and_then(|line| line.split([',', ';']).next());
+                let words = command.ok_or("no hint")?.split(' ').map(str::to_owned);
+                next = words.collect();
+            }
+        }
+    }
+    Err(format!("the hints of {first:?} lead in a circle").into())
+}
+
+#[test]
+fn the_hints_of_an_undo_lead_to_its_end() -> Outcome {
+    let world = || -> Outcome<Place> {
+        let place = Place::with_repository()?;
+        place.write("f", "one")?;
+        place.commit("one")?;
+        Ok(place)
+    };
+    // A tag was made, deleted and made again.
+    let place = world()?;
+    place.ok(&["tag", "v"])?;
+    let id = operation(&place, "tag v")?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    place.ok(&["tag", "-d", "v"])?;
+    place.ok(&["tag", "v"])?;
+    assert!(follow(&place, &["undo", &id])? > 0);
+    // A branch was renamed after an undo and a redo.
+    let place = world()?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let id = operation(&place, "-m two")?;
+    place.write("f", "three")?;
+    place.commit("three")?;
+    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
+    place.ok(&["branch", "-m", "main", "trunk"])?;
+    assert!(follow(&place, &["undo", &id])? > 0);
+    // Something was done in a worktree that was added.
+    let place = world()?;
+    place.ok(&["worktree", "add", "../second"])?;
+    place.ok(&["-C", "../second", "commit", "--allow-empty", "-m", "there"])?;
+    let said = place.fails(5, &["undo"])?;
+    assert!(said.contains("was used since it was added"), "{said}");
+    assert!(said.contains("hint: dmv worktree remove "), "{said}");
+    // A commit was made in another worktree, on a branch that was here before.
+    let place = world()?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("g", "two")?;
+    place.commit("two")?;
+    let id = operation(&place, "-m two")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["worktree", "add", "../second", "side"])?;
+    place.ok(&["-C", "../second", "commit", "--allow-empty", "-m", "there"])?;
+    let said = place.fails(5, &["undo", &id])?;
+    let at = place.work().join("../second").canonicalize()?;
+    let there = format!("hint: dmv -C {} undo ", at.display());
+    assert!(said.contains(&there), "{said}");
+    Ok(())
+}

@@ -244,3 +244,37 @@ fn an_undo_that_falls_short_can_be_done_again() -> Outcome {
     assert_eq!(std::fs::read(place.work().join("f"))?.len(), LONG);
     Ok(())
 }
+
+#[test]
+fn a_conflict_whose_file_could_not_be_written_is_not_settled() -> Outcome {
+    let place = Place::with_repository()?;
+    let text = |word: &str| {
+        let line = |n: usize| match n % 2 {
+            0 => format!("line {n} of all\n"),
+            _ => format!("line {n} of {word}, and of nobody else\n"),
+        };
+        (0..20_000).map(line).collect::<String>()
+    };
+    place.write("f", text("base"))?;
+    place.commit("base")?;
+    place.write("f", text("theirs"))?;
+    place.ok(&["stash"])?;
+    place.write("f", text("ours"))?;
+    place.commit("ours")?;
+    // Each version is shorter than what shows all of them.
+    let output = limited(&place, &["stash", "pop"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("not written: f: "), "{said}");
+    assert!(place.work().join("f.theirs").exists(), "{said}");
+    for _ in 0..2 {
+        let status = place.json(&["status", "--json"])?;
+        assert_eq!(paths(&status["conflicts"]), ["f"], "{status}");
+        place.run(&["commit", "-m", "early"])?;
+        assert!(place.work().join("f.theirs").exists());
+    }
+    place.ok(&["resolve", "f", "--theirs"])?;
+    place.commit("settled")?;
+    assert_eq!(crate::place::files::read(&place, "f")?, text("theirs"));
+    assert!(!place.work().join("f.theirs").exists());
+    Ok(())
+}

@@ -340,3 +340,41 @@ fn the_undo_of_an_added_worktree_finds_it_where_it_was_moved() -> Outcome {
     place.ok(&["verify", "--full"])?;
     Ok(())
 }
+
+#[test]
+fn no_worktree_is_removed_around_somebody() -> Outcome {
+    let place = repository()?;
+    place.ok(&["worktree", "add", "../second"])?;
+    let second = place.work().join("../second");
+    std::fs::create_dir_all(second.join("deep/er"))?;
+    std::fs::write(second.join("deep/er/file"), "text")?;
+    place.ok(&["-C", "../second", "commit", "-m", "deep"])?;
+    let main = place.work().canonicalize()?;
+    let at = second.canonicalize()?;
+    let hint = format!(
+        "hint: cd {}; then: dmv worktree remove {}",
+        main.display(),
+        at.display()
+    );
+    for (dir, named) in [
+        ("", "."),
+        ("", "../second"),
+        ("deep/er", "../.."),
+        ("deep", ".."),
+    ] {
+        for options in [
+            &["worktree", "remove", named][..],
+            &["worktree", "remove", "-f", named],
+        ] {
+            let mut command = place.command(options);
+            let done = command.current_dir(at.join(dir)).output()?;
+            let said = String::from_utf8(done.stderr)?;
+            assert_eq!(done.status.code(), Some(5), "{dir} {named}: {said}");
+            assert!(said.contains(&hint), "{said}");
+            assert!(at.join("deep/er/file").exists());
+        }
+    }
+    place.ok(&["worktree", "remove", "../second"])?;
+    assert!(!at.exists());
+    Ok(())
+}

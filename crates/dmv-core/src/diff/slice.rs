@@ -3,7 +3,7 @@
 //! Directories that both subsets exclude are not read. If both subsets include all of a directory,
 //! or one includes all and the other nothing, [`diff_dirs`] does the work and skips equal ids.
 
-use super::{DiffVisitor, diff_dirs, is_reported};
+use super::{DiffVisitor, diff_dirs, is_reported, reports};
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id, lookup};
@@ -179,9 +179,8 @@ impl Walk<'_> {
             new.as_ref().filter(|e| shown(self.new, e)),
         );
         let reports = match (a, b) {
-            (Some(a), Some(b)) if is_dir(&a) != is_dir(&b) => [(Some(a), None), (None, Some(b))],
             (Some(a), Some(b)) if a.same_content(b) => [(None, None); 2],
-            pair => [pair, (None, None)],
+            (a, b) => reports(a, b, visitor.joins_kinds(), self.empty),
         };
         for (old, new) in reports {
             if is_reported(old, new, self.empty) && visitor.change(&path, old, new)?.is_break() {

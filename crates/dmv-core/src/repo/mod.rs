@@ -25,9 +25,9 @@ pub use base::branch::{RefInfo, RefKind};
 pub use base::budget::disk_size;
 pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{
-    AbsentError, BranchError, BusyError, ClaimError, ConflictError, FilesError, LookError,
-    PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError,
-    WorktreeError,
+    AbsentError, BranchError, BusyError, ClaimError, ConflictError, FilesError, LaterChange,
+    LookError, PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UpkeepError,
+    VerbError, WorktreeError,
 };
 pub use base::head::Head;
 pub use base::keeping::KeepingLock;

@@ -16,7 +16,7 @@ use crate::raw::{pending_version, version};
 use crate::site::Ask;
 use crate::words::{bytes, shown};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
-use dmv_core::diff::diff_trees;
+use dmv_core::diff::{ForDisplay, diff_trees};
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
@@ -288,7 +288,7 @@ impl Change {
 
 fn changes(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<(Vec<Change>, bool), Stop> {
     let (mut all, mut has_more) = (Vec::new(), false);
-    let mut keep = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+    let keep = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         if all.len() == MAX_CHANGES {
             has_more = true;
             return Ok::<_, ObjectError>(ControlFlow::Break(()));
@@ -300,7 +300,7 @@ fn changes(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<(Vec<Change>, bo
         });
         Ok(ControlFlow::Continue(()))
     };
-    let _ = diff_trees(repo.objects(), Some(old), Some(new), &mut keep)?;
+    let _ = diff_trees(repo.objects(), Some(old), Some(new), &mut ForDisplay(keep))?;
     Ok((all, has_more))
 }
 

@@ -173,6 +173,10 @@ impl<'a> Differences<'a> {
 impl DiffVisitor for Differences<'_> {
     type Error = ObjectError;
 
+    fn joins_kinds(&self) -> bool {
+        true
+    }
+
     fn enter(&mut self, dir: &RepoPath, _sides: [Option<ObjectId>; 2]) -> bool {
         dir.starts_with(self.path) || self.path.starts_with(dir)
     }

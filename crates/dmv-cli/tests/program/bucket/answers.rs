@@ -1,7 +1,11 @@
 //! Commands that change a bucket behind a proxy that loses, delays and refuses answers: they say that they
 //! have happened, that they have not, or that nobody knows; and run again, they do nothing twice.
 //!
-//! `DMV_BUCKET_ANSWERS=1 cargo test -p dmv-cli --test program -- bucket::answers` tries all pairs.
+//! `DMV_BUCKET_ANSWERS=1 cargo test -p dmv-cli --test program -- bucket::answers` tries all pairs, several at once:
+//! most of the time a command waits before it tries again. `DMV_FROM` starts at a case.
+
+// A test prints what it has done.
+#![allow(clippy::print_stdout)]
 
 use super::gateway::Gateway;
 use super::proxy::{Fate, Proxy};
@@ -9,9 +13,18 @@ use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
 use serde_json::Value;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 const BUCKET: &str = "s3://film/x";
+
+/// How many cases run at once if all are tried.
+const AT_ONCE: usize = 8;
+
+/// After so many cases a bucket is made anew.
+const CASES_AT_A_BUCKET: usize = 25;
 
 /// All fates of a request that writes the root.
 const FATES: [Fate; 8] = [
@@ -168,6 +181,31 @@ fn stray(place: &Place) -> Outcome {
     Ok(())
 }
 
+/// A store, the proxy before it, and a repository with a bucket there.
+struct Site {
+    place: Place,
+    proxy: Proxy,
+    _gateway: Gateway,
+    cases: usize,
+}
+
+impl Site {
+    /// `None`: there is no server.
+    fn start() -> Outcome<Option<Site>> {
+        let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+            return Ok(None);
+        };
+        let proxy = Proxy::start(&gateway.endpoint)?;
+        let place = behind(&gateway, &proxy)?;
+        Ok(Some(Site {
+            place,
+            proxy,
+            _gateway: gateway,
+            cases: 0,
+        }))
+    }
+}
+
 /// A repository whose bucket is behind the proxy.
 fn behind(gateway: &Gateway, proxy: &Proxy) -> Outcome<Place> {
     let place = place()?;
@@ -205,18 +243,13 @@ fn words(place: &Place, case: &Case) -> Outcome<Vec<String>> {
 }
 
 /// Runs a command with these fates of its writes of the root, and of all other requests after so many.
-fn run_case(
-    place: &Place,
-    proxy: &Proxy,
-    case: &Case,
-    n: u32,
-    writes: &[Fate],
-    others: Option<(usize, Fate)>,
-) -> Outcome {
+fn run_case(site: &Site, case: &Case, n: u32, plan: &Plan) -> Outcome {
+    let Site { place, proxy, .. } = site;
+    let Plan { writes, others } = plan;
     (case.prepare)(place, n)?;
     let words = words(place, case)?;
     let before = operations(place)?;
-    proxy.plan(writes, others);
+    proxy.plan(writes, *others);
     let done = place.run(&words)?;
     let said = String::from_utf8(done.stderr)?;
     let exit = done.status.code();
@@ -264,6 +297,7 @@ fn operation_in(said: &str) -> Option<String> {
 }
 
 /// What becomes of the writes of a command, and from which write on of everything else.
+#[derive(Debug)]
 struct Plan {
     writes: Vec<Fate>,
     others: Option<(usize, Fate)>,
@@ -276,7 +310,7 @@ fn pairs() -> Vec<Plan> {
         others,
     };
     let no_more = |n| Some((n, Fate::Refused(403)));
-    if std::env::var("DMV_BUCKET_ANSWERS").is_ok() {
+    if tries_all() {
         let mut all = Vec::new();
         for first in FATES {
             all.push(plan(&[first], no_more(1)));
@@ -296,26 +330,88 @@ fn pairs() -> Vec<Plan> {
     ]
 }
 
-#[test]
-fn commands_tell_the_truth_whatever_becomes_of_their_answers() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let proxy = Proxy::start(&gateway.endpoint)?;
-    let place = behind(&gateway, &proxy)?;
-    let mut n = 1;
-    let all = std::env::var("DMV_BUCKET_ANSWERS").is_ok();
+/// A command, and what becomes of its requests.
+struct Work {
+    case: &'static Case,
+    plan: Plan,
+}
+
+/// All that is tried. By default each command meets one of the plans, and each plan some of the commands.
+fn all_work() -> Vec<Work> {
+    let mut work = Vec::new();
     for (turn, case) in CASES.iter().enumerate() {
-        // By default each command meets one of the plans, and each plan some of the commands.
-        let plans = pairs().into_iter().enumerate();
-        for (number, Plan { writes, others }) in plans {
-            if !all && number != 2 * turn % 5 {
-                continue;
+        for (number, plan) in pairs().into_iter().enumerate() {
+            if tries_all() || number == 2 * turn % 5 {
+                work.push(Work { case, plan });
             }
-            n += 1;
-            run_case(&place, &proxy, case, n, &writes, others)?;
         }
     }
+    work
+}
+
+fn tries_all() -> bool {
+    std::env::var("DMV_BUCKET_ANSWERS").is_ok()
+}
+
+/// Does one case after another until none is left. Notes what is wrong, and goes on with a new bucket.
+fn work_off(work: &[Work], next: &AtomicUsize, wrong: &Mutex<Vec<String>>) -> Result<(), String> {
+    let told = |e: Box<dyn std::error::Error>| e.to_string();
+    let mut site = None;
+    loop {
+        let n = next.fetch_add(1, Ordering::SeqCst);
+        let Some(Work { case, plan }) = work.get(n) else {
+            return Ok(());
+        };
+        let mut at = match site.take() {
+            Some(site) => site,
+            None => Site::start().map_err(told)?.ok_or("no server")?,
+        };
+        let number = u32::try_from(n).expect("there are few cases") + 1;
+        let run = || run_case(&at, case, number, plan).map_err(told);
+        let ended = catch_unwind(AssertUnwindSafe(run));
+        let failure = match ended {
+            Ok(Ok(())) => {
+                at.cases += 1;
+                site = (at.cases < CASES_AT_A_BUCKET).then_some(at);
+                continue;
+            }
+            Ok(Err(e)) => e,
+            Err(panic) => match panic.downcast::<String>() {
+                Ok(said) => *said,
+                Err(_) => "it panicked".to_owned(),
+            },
+        };
+        let failure = format!("DMV_FROM={n}: {:?} {plan:?}: {failure}", case.command);
+        wrong
+            .lock()
+            .expect("no thread panics with it")
+            .push(failure);
+    }
+}
+
+#[test]
+fn commands_tell_the_truth_whatever_becomes_of_their_answers() -> Outcome {
+    if Site::start()?.is_none() {
+        return Ok(());
+    }
+    let work = all_work();
+    let from = std::env::var("DMV_FROM").ok().and_then(|n| n.parse().ok());
+    let from: usize = from.unwrap_or_default();
+    let (next, wrong) = (AtomicUsize::new(from), Mutex::new(Vec::new()));
+    let at_once = if tries_all() { AT_ONCE } else { 2 };
+    std::thread::scope(|threads| {
+        let run = || threads.spawn(|| work_off(&work, &next, &wrong));
+        let all: Vec<_> = (0..at_once).map(|_| run()).collect();
+        let mut ended = all.into_iter().map(|one| one.join());
+        ended.try_for_each(|one| one.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
+    })?;
+    let wrong = wrong.into_inner()?;
+    let count = work.len() - from;
+    println!("harness answers: {count} cases, {} wrong", wrong.len());
+    for failure in &wrong {
+        println!("FAILED {failure}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 

@@ -27,7 +27,7 @@ pub use files::{FilesError, PathRefusal};
 pub use look::LookError;
 pub use place::PlaceError;
 pub use revision::RevisionError;
-pub use undo::UndoError;
+pub use undo::{LaterChange, UndoError};
 pub use upkeep::UpkeepError;
 pub use verbs::VerbError;
 pub use worktree::WorktreeError;

@@ -210,8 +210,8 @@ impl Form {
         self.shown.retain(|shown| !is_over(&shown.at.path));
         self.chosen.retain(|chosen| !is_over(&chosen.path));
         self.unseen.retain(|lack| !is_over(&lack.path));
-        for PendingConflict { at, sides } in pending {
-            self.shown.push(show_own(repo, at, sides, true)?);
+        for one in &pending {
+            self.shown.push(show_pending(repo, one)?);
         }
         self.shown.sort_by(|a, b| a.at.path.cmp(&b.at.path));
         self.fill(repo)?;
@@ -375,6 +375,11 @@ pub fn show(
         sides.push(side);
     }
     show_own(repo, at, sides, false)
+}
+
+/// Returns how files show a conflict that no commit has.
+pub fn show_pending(repo: &Repo, pending: &PendingConflict) -> Result<Shown, RepoError> {
+    show_own(repo, pending.at.clone(), pending.sides.clone(), true)
 }
 
 /// Returns how a conflict is shown whose versions are in the files `sides`.

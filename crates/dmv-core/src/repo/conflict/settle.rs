@@ -246,7 +246,7 @@ fn is_answered(shown: &Shown, is_dir: bool, left: usize) -> bool {
 }
 
 /// Returns whether a conflict's file on disk has marker lines.
-fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
+pub fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
     let Some((dir, name)) = split_path(shown.at.path.as_bytes()) else {
         return false;
     };

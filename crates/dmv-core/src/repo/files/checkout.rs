@@ -49,6 +49,7 @@ use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::emptied::{EmptiedPattern, IdlePattern};
 use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::pending::PutAside;
 use crate::repo::files::saved::{OverwrittenFiles, set_steps, take};
 use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unfinished::Target;
@@ -357,7 +358,7 @@ pub fn switch_files<'r>(
     }
     let noted = match to.brings {
         None if !to.force => pending::after_switch(repo, tree, to)?,
-        None => with_all_tracked(to.notes),
+        None => with_all_tracked(repo, tree, to.notes)?,
         Some(_) => to.notes.clone(),
     };
     carry_out(&mut switch, to.force)?;
@@ -397,10 +398,20 @@ pub fn switch_files<'r>(
 
 /// Returns the notes after a forced switch. It writes all files of its target, and they are tracked: also
 /// those of which an older note would count again with this base.
-fn with_all_tracked(notes: &PathNotes) -> PathNotes {
+/// Conflicts that a stash has put aside are not concerned.
+fn with_all_tracked(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    notes: &PathNotes,
+) -> Result<PathNotes, RepoError> {
+    let aside = PutAside::find(repo, tree, &tree.pending)?;
     let mut notes = notes.clone();
-    notes.retain(|_, note| matches!(note, Note::Choice { .. }));
-    notes
+    notes.retain(|path, note| match note {
+        Note::Choice { .. } => true,
+        Note::Conflict { .. } => aside.has(path),
+        _ => false,
+    });
+    Ok(notes)
 }
 
 /// Makes the files of a worktree equal to a tree that does not become its base: the difference is

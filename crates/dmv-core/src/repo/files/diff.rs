@@ -11,10 +11,10 @@ use crate::merge::Edits;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, Xattrs, lookup_path};
-use crate::repo::base::change::PathChange;
+use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::{RepoError, WorktreeError};
+use crate::repo::base::notes;
 use crate::repo::base::repo::Repo;
-use crate::repo::base::{change, notes};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
 use crate::repo::conflict::settle::{conflict_entry, stat_of};
@@ -254,8 +254,9 @@ fn below(repo: &Repo, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError> 
 }
 
 /// Returns whether a status change at the path of a directory on disk means the directory itself.
-fn is_listed(change: &change::PathChange, stat: &FileStat) -> bool {
-    stat.kind == FileKind::Dir && change.kind == change::ChangeKind::Added
+fn is_listed(change: &PathChange, stat: &FileStat) -> bool {
+    let is_itself = matches!(change.kind, ChangeKind::Added | ChangeKind::Type);
+    stat.kind == FileKind::Dir && is_itself
 }
 
 /// Returns the chunks that `content` would be stored as: `(offset, chunk, length)`. Empty content

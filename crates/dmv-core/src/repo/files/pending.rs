@@ -5,6 +5,7 @@
 //! base, as `conflict::pending` says.
 
 use crate::fsutil::FileKind;
+use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::change::{ChangeKind, PathChange};
@@ -13,9 +14,11 @@ use crate::repo::base::keys::STASH;
 use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
-use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::base::worktree;
+use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::pending::{PendingConflict, added, note_in, noted};
 use crate::repo::conflict::settle::{WorktreeComparison, stat_of};
+use crate::repo::conflict::{form, settle};
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
@@ -28,9 +31,9 @@ use std::ops::ControlFlow;
 /// Which of the conflicts that no commit has a command sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those that are not over: the file is as the commit has it, and no version is beside it.
+    /// Those that are neither over (the file is as the commit has it, and no version is beside it) nor put aside.
     Live,
-    /// All that the next commit ends.
+    /// All that the next commit ends: without those that a stash has put aside.
     All,
 }
 
@@ -44,9 +47,14 @@ pub fn with_conflicts(
     let Some(form) = tree.form.take() else {
         return Ok(tree);
     };
-    if which == Which::Live {
-        pending = live(repo, &tree, &form, pending)?;
-    }
+    pending = match which {
+        Which::Live => live(repo, &tree, &form, pending)?,
+        Which::All => {
+            let aside = PutAside::find(repo, &tree, &pending)?;
+            pending.retain(|one| !aside.has(&one.at.path));
+            pending
+        }
+    };
     let form = form.with_pending(repo, pending)?;
     tree.base_tree = Some(form.tree);
     tree.form = Some(form);
@@ -60,13 +68,96 @@ fn live(
     form: &Form,
     pending: Vec<PendingConflict>,
 ) -> Result<Vec<PendingConflict>, RepoError> {
+    let aside = PutAside::find(repo, tree, &pending)?;
     let mut out = Vec::new();
     for one in pending {
-        if !is_over(repo, tree, form, &one)? {
+        if !aside.has(&one.at.path) && !is_over(repo, tree, form, &one)? {
             out.push(one);
         }
     }
     Ok(out)
+}
+
+/// The conflicts that a stash has put aside with their files. They come back when it is applied.
+pub struct PutAside {
+    /// Their paths, with the number of the stash.
+    paths: BTreeMap<RepoPath, usize>,
+}
+
+impl PutAside {
+    /// Finds those among `pending` whose files are in a stash, and of which the worktree shows nothing.
+    pub fn find(
+        repo: &Repo,
+        tree: &OpenWorktree,
+        pending: &[PendingConflict],
+    ) -> Result<PutAside, RepoError> {
+        let mut paths = BTreeMap::new();
+        if pending.is_empty() {
+            return Ok(PutAside { paths });
+        }
+        let mut stashes = Vec::new();
+        for (key, value) in repo.refs.with_prefix(STASH)?.into_iter().rev() {
+            let commit = worktree::id_value(repo, &key, &value)?;
+            stashes.push(repo.read_commit(&commit)?.tree);
+        }
+        for one in pending {
+            if stashes.is_empty() || is_side_there(tree, one)? {
+                continue;
+            }
+            let shown = form::show_pending(repo, one)?;
+            if settle::has_markers(&tree.root, &shown) {
+                continue;
+            }
+            for (n, stash) in stashes.iter().enumerate() {
+                if has_files_of(repo, stash, &shown)? {
+                    paths.insert(one.at.path.clone(), n);
+                    break;
+                }
+            }
+        }
+        Ok(PutAside { paths })
+    }
+
+    /// Returns whether the conflict at `path` is put aside.
+    pub fn has(&self, path: &RepoPath) -> bool {
+        self.paths.contains_key(path)
+    }
+
+    /// Returns the first conflict at or under `path`, with the number of its stash.
+    pub fn first_under(&self, path: &RepoPath) -> Option<(&RepoPath, usize)> {
+        let mut paths = self.paths.iter();
+        let found = paths.find(|(at, _)| at.starts_with(path))?;
+        Some((found.0, *found.1))
+    }
+}
+
+/// Returns whether a tree has the files that show a conflict: the text with its markers, or all versions.
+pub fn has_files_of(repo: &Repo, tree: &ObjectId, shown: &Shown) -> Result<bool, RepoError> {
+    let has = |path: &RepoPath, entry: &TreeEntry| -> Result<bool, RepoError> {
+        let there = lookup_path(repo.objects(), tree, path)?;
+        Ok(there.is_some_and(|there| there.same_content(entry)))
+    };
+    if shown.markers.are_possible()
+        && let Some(own) = shown.entry()
+        && has(&shown.at.path, &own)?
+    {
+        return Ok(true);
+    }
+    for (path, entry) in shown.sides.iter().map(ShownSide::file) {
+        if !has(&path, &entry)? {
+            return Ok(false);
+        }
+    }
+    Ok(!shown.sides.is_empty())
+}
+
+fn is_side_there(tree: &OpenWorktree, pending: &PendingConflict) -> Result<bool, RepoError> {
+    for side in &pending.sides {
+        if stat_of(&tree.root, side.path.as_bytes())?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn is_over(
@@ -75,12 +166,16 @@ fn is_over(
     form: &Form,
     pending: &PendingConflict,
 ) -> Result<bool, RepoError> {
-    for side in &pending.sides {
-        if stat_of(&tree.root, side.path.as_bytes())?.is_some() {
-            return Ok(false);
-        }
-    }
-    let path = &pending.at.path;
+    Ok(!is_side_there(tree, pending)? && is_as_committed(repo, tree, form, &pending.at.path)?)
+}
+
+/// Returns whether the worktree has at `path` what the commit has there.
+fn is_as_committed(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    form: &Form,
+    path: &RepoPath,
+) -> Result<bool, RepoError> {
     let committed = lookup_path(repo.objects(), &form.stored, path)?;
     match (committed, stat_of(&tree.root, path.as_bytes())?) {
         (None, None) => Ok(true),
@@ -207,6 +302,18 @@ pub fn against_commit(
     }
     told.changes.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(())
+}
+
+/// Opens conflicts again that count as settled because their file could not be written.
+pub fn open_unwritten(form: &Form, unwritten: &BTreeSet<Vec<u8>>, told: &mut WorktreeComparison) {
+    for Shown { at, .. } in form.shown.iter().filter(|shown| shown.is_pending) {
+        if unwritten.contains(at.path.as_bytes()) && told.settled.contains(&at.path) {
+            told.settled.retain(|settled| *settled != at.path);
+            told.changes.retain(|change| change.path != at.path);
+            told.open.push(at.path.clone());
+        }
+    }
+    told.open.sort();
 }
 
 /// Returns how the files at and below `path` differ from the commit.

@@ -78,6 +78,10 @@ struct Collect<'a> {
 impl DiffVisitor for Collect<'_> {
     type Error = RepoError;
 
+    fn joins_kinds(&self) -> bool {
+        true
+    }
+
     fn enter(&mut self, _: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
         self.repo.holds_trees(sides)
     }

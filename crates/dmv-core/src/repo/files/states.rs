@@ -91,10 +91,7 @@ impl StatusReport {
     pub fn states(&self) -> BTreeMap<&[u8], FileState> {
         let mut told: BTreeMap<&[u8], FileState> = BTreeMap::new();
         for change in &self.changes {
-            let state = told.entry(change.path.as_bytes());
-            // A directory in the place of a file is a deletion and an addition.
-            let state = state.and_modify(|state| *state = FileState::Changed(ChangeKind::Type));
-            state.or_insert(FileState::Changed(change.kind));
+            told.insert(change.path.as_bytes(), FileState::Changed(change.kind));
         }
         let outside = self.outside.iter();
         told.extend(outside.map(|path| (&path[..], FileState::Outside)));

@@ -114,11 +114,13 @@ impl Repo {
         let tree = open_worktree::open_with_conflicts(self, &options.settings, Which::Live)?;
         let known = tree.known(self);
         let (mut out, cache) = survey(self, &tree, &*known, options, job, None)?;
+        let unwritten = unwritten::unwritten_paths(self, &tree)?;
         if let Some(form) = &tree.form {
             let changes = std::mem::take(&mut out.changes);
             let mut told = settle::explain(&tree.root, form, changes);
-            out.marked = pending::left_out(form, &told);
             pending::against_commit(self, &tree, form, &mut told)?;
+            pending::open_unwritten(form, &unwritten, &mut told);
+            out.marked = pending::left_out(form, &told);
             let open: HashSet<&RepoPath> = told.open.iter().collect();
             let shown = form.shown.iter().map(|shown| &shown.at);
             out.unresolved = shown
@@ -134,18 +136,30 @@ impl Repo {
             (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
         }
         out.untracking = untracking(&tree, options.select, &mut out.changes)?;
-        let unwritten = unwritten::unwritten_paths(self, &tree)?;
         let differs = |change: &PathChange| unwritten.contains(change.path.as_bytes());
         let of_others = out.changes.extract_if(.., |change| differs(change));
         out.unwritten = of_others.map(|change| change.path).collect();
         // A directory in the place of a file is a deletion and an addition.
         out.unwritten.dedup();
+        join_kinds(&mut out.changes);
         if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
             // The stat cache is an optimization. On a full disk the answer is the same.
             let _ = cache.finish(&tree_id, !tree.cache_fits());
         }
         Ok(out)
     }
+}
+
+/// Makes one change of a path that was deleted and added: an empty directory and something else have replaced each
+/// other.
+fn join_kinds(changes: &mut Vec<PathChange>) {
+    changes.dedup_by(|next, first| {
+        let is_same = next.path == first.path;
+        if is_same {
+            first.kind = ChangeKind::Type;
+        }
+        is_same
+    });
 }
 
 /// Returns the files that the next commit leaves out, and removes them from the `changes`. A file

@@ -426,9 +426,11 @@ fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     // SQLite must not use the log of another database with this copy.
     remove_database(&former);
     for (from, to) in with_companions(&fresh).iter().zip(with_companions(&former)) {
-        match std::fs::rename(from, to) {
+        match std::fs::rename(from, &to) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(RepoError::Io(PathError::new("rename", from, source)));
+                remove_database(&fresh);
+                // Whatever stands in its place is what has to be looked at.
+                return Err(RepoError::Io(PathError::new("replace", &to, source)));
             }
             _ => {}
         }

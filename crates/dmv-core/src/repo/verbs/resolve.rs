@@ -24,14 +24,14 @@ use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::{last_name, stem_and_ending};
-use crate::repo::conflict::pending::PendingConflict;
+use crate::repo::conflict::pending::{PendingConflict, noted};
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{at, choices, form, settle};
 use crate::repo::files::checkout::restore;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::pending::Which;
+use crate::repo::files::pending::{PutAside, Which};
 use crate::repo::files::saved::set_steps;
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::steps::StoredSteps;
@@ -86,7 +86,8 @@ impl Repo {
         let commit = self.read_commit(&base)?;
         let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
         refuse(under(form.unseen.clone(), paths))?;
-        let these = choose(all_in(self, &form)?, paths, choice)?;
+        let these = choose(all_in(self, &form)?, paths, choice)
+            .or_else(|e| Err(put_aside(self, &tree, paths)?.unwrap_or(e)))?;
         form.check_known(|path| these.iter().any(|at| at.path.as_bytes() == path))?;
         let (with_file, without) = by_file(&form, &tree.subset, these);
         check_not_nested(self, (&tree, &form), &with_file, &without, choice)?;
@@ -135,6 +136,21 @@ impl Repo {
         }
         Ok(report)
     }
+}
+
+/// Returns the error for paths without a conflict, if a stash has put one aside there.
+fn put_aside(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    paths: &[RepoPath],
+) -> Result<Option<RepoError>, RepoError> {
+    let noted = noted(repo, &tree.notes)?;
+    let aside = PutAside::find(repo, tree, &noted)?;
+    let found = paths.iter().find_map(|path| aside.first_under(path));
+    Ok(found.map(|(path, stash)| {
+        let path = path.clone();
+        ConflictError::PutAside { path, stash }.into()
+    }))
 }
 
 /// Returns all conflicts of a worktree, in path order: open ones, and those that a choice settles.

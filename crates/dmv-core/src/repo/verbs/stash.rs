@@ -30,16 +30,18 @@ use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::files::checkout::dirs::is_whole;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{empty_above, empty_dir, stat_at, store_made};
 use crate::repo::files::untracked::UntrackNotes;
-use crate::repo::files::{checkout, open_worktree, snapshot_of, steps, unfinished};
+use crate::repo::files::{checkout, open_worktree, pending, snapshot_of, steps, unfinished};
 use crate::worktree::scan::Select;
 use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
+use crate::worktree::split_path;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -110,6 +112,7 @@ impl Repo {
         let select = TrackedSelection {
             select,
             untracked: &tree.untracked,
+            in_conflict: with_conflicts(self, &tree, select)?,
         };
         let made = snapshot_of::snapshot_of(&mut tx, &tree, &select, &options.settings, job)?;
         let mut report = StashPushReport {
@@ -324,19 +327,46 @@ fn removal(stash: &StashInfo) -> Change {
     }
 }
 
+/// Returns the files of conflicts that no commit has and of which a file is selected: they are put aside together.
+fn with_conflicts(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    select: &dyn Select,
+) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+    let is_selected = |path: &RepoPath| {
+        let split = split_path(path.as_bytes());
+        split.is_some_and(|(dir, name)| select.takes(dir, name))
+    };
+    let mut live = pending::live_in(repo, tree)?;
+    live.retain(|one| one.paths().any(is_selected));
+    let paths = live.iter().flat_map(PendingConflict::paths);
+    Ok(paths.map(|path| path.as_bytes().to_vec()).collect())
+}
+
 /// The selected paths without the files that are no longer tracked: no commit takes them.
 struct TrackedSelection<'a> {
     select: &'a dyn Select,
     untracked: &'a UntrackNotes,
+    /// Paths that are selected with others, and everything below them.
+    in_conflict: BTreeSet<Vec<u8>>,
+}
+
+impl TrackedSelection<'_> {
+    fn is_in_conflict(&self, path: &[u8]) -> bool {
+        let mut paths = self.in_conflict.iter();
+        paths.any(|own| is_under(path, own))
+    }
 }
 
 impl Select for TrackedSelection<'_> {
     fn enters(&self, dir: &[u8]) -> bool {
-        self.select.enters(dir)
+        self.select.enters(dir) || self.is_in_conflict(dir)
     }
 
     fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
-        self.select.takes(dir, name) && !self.untracked.has(&crate::worktree::join(dir, name))
+        let path = crate::worktree::join(dir, name);
+        let is_selected = self.select.takes(dir, name) || self.is_in_conflict(&path);
+        is_selected && !self.untracked.has(&path)
     }
 
     fn takes_all(&self, dir: &[u8]) -> bool {

@@ -2,17 +2,19 @@
 //!
 //! An operation is undone by another operation that restores the old values of its keys. The keys
 //! must still have the new values. The operation's [`Effect`] says what happens to files. An undo
-//! is an operation, so another undo can reverse it.
+//! is an operation, so another undo can reverse it. [`check`] finds what stands in the way.
+
+mod check;
 
 use crate::hash::{ObjectId, encode_hex};
 use crate::job::Job;
 use crate::object::tree::put_empty_tree;
 use crate::refs::{Change, Effect, Operation};
-use crate::repo::base::error::{BranchError, RepoError, UndoError};
+use crate::repo::base::error::{RepoError, UndoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    CLAIM_LISTS, CLAIMS_AT, CLAIMS_HELD, LOG_IMPORTED, LOG_UNKEPT, base_key, begun_key, head_key,
-    notes_key, path_key, steps_key, subset_key, worktree_of,
+    CLAIM_LISTS, CLAIMS_AT, CLAIMS_HELD, LOG_IMPORTED, LOG_UNKEPT, base_key, begun_key, notes_key,
+    path_key, steps_key, subset_key, worktree_of,
 };
 use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::publish::OperationRequest;
@@ -21,7 +23,7 @@ use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, keeping, window, worktree};
+use crate::repo::base::{keeping, window, worktree};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::stays;
@@ -35,8 +37,9 @@ use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_wor
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::operations::{find_operation, is_intent};
 use crate::repo::verbs::claim::claims_back;
+use crate::repo::verbs::undo::check::{check_heads, check_unchanged};
 use crate::worktree::snapshot::Problem;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// The most operations that a clone consists of, with its attempts that were cut off.
@@ -673,99 +676,9 @@ fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError>
     Err(refused(operation, why))
 }
 
-/// Fails if a value that `undone` changed is no longer the value that it set.
-fn check_unchanged(repo: &Repo, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
-    for change in changes {
-        if repo.refs.get(&change.key)? == change.old {
-            continue;
-        }
-        let mut by = None;
-        repo.each_operation(&mut |later, _| {
-            if later.seq <= undone.seq {
-                return Ok(ControlFlow::Break(()));
-            }
-            if later.changes.iter().all(|c| c.key != change.key) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            by = Some(later);
-            Ok(ControlFlow::Break(()))
-        })?;
-        return Err(UndoError::ChangedSince {
-            operation: short(undone),
-            what: spoken(&change.key),
-            undone: by.as_ref().is_some_and(|later| later.undoes == undone.seq),
-            by: by.map(|later| (short(&later), later.command)),
-        }
-        .into());
-    }
-    Ok(())
-}
-
-/// Refuses changes that would leave a worktree on a branch that does not exist, or two worktrees on
-/// one branch.
-fn check_heads(repo: &Repo, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
-    let after = |key: &str| match changes.iter().find(|change| change.key == key) {
-        Some(change) => Ok(change.new.clone()),
-        None => repo.refs.get(key),
-    };
-    let mut taken: BTreeSet<String> = BTreeSet::new();
-    let mut heads = Vec::new();
-    let known = repo.refs.with_prefix("worktree/")?;
-    let known = known.iter().map(|(key, _)| key.as_str());
-    let keys: BTreeSet<&str> = known
-        .chain(changes.iter().map(|c| c.key.as_str()))
-        .collect();
-    for key in keys {
-        let name = worktree_of(key).filter(|name| key == head_key(name));
-        let head = after(key)?.as_deref().and_then(Head::parse);
-        if let (Some(name), Some(Head::Branch(branch))) = (name, head)
-                // The own worktree of a bare repository has no path, and no files.
-                && after(&path_key(name))?.is_some()
-        {
-            let moves = changes.iter().any(|change| change.key == key);
-            heads.push((moves, name.to_owned(), branch));
-        }
-    }
-    // Heads that stay as they are come first.
-    heads.sort();
-    for (moves, worktree, branch) in heads {
-        let key = format!("branch/{branch}");
-        let gone = after(&key)?.is_none() && after(&base_key(&worktree))?.is_some();
-        let goes = changes.iter().any(|change| change.key == key);
-        if gone && goes {
-            let at = worktree::worktree_path(repo, &worktree)?;
-            return Err(BranchError::InUse { name: branch, at }.into());
-        }
-        if gone && moves {
-            let why = format!("branch '{branch}', which it left, no longer exists");
-            return Err(refused(undone, why));
-        }
-        if !taken.insert(branch.clone()) && moves {
-            let others = branch::worktrees_on(repo, &branch)?;
-            let other = others.into_iter().find(|name| *name != worktree);
-            let at = worktree::worktree_path(repo, &other.unwrap_or_default())?;
-            return Err(BranchError::InUse { name: branch, at }.into());
-        }
-    }
-    Ok(())
-}
-
 fn claims_something(operation: &Operation) -> bool {
     let mut changes = operation.changes.iter();
     changes.any(|change| change.key.starts_with(CLAIM_LISTS))
-}
-
-/// Returns a key in the words of the user.
-fn spoken(key: &str) -> String {
-    match key.split_once('/') {
-        Some(("worktree", rest)) => {
-            let name = rest.split('/').next().unwrap_or_default();
-            format!("worktree '{name}'")
-        }
-        Some(("remote", name)) => format!("remote branch '{name}'"),
-        Some((kind, name)) => format!("{kind} '{name}'"),
-        None => key.to_owned(),
-    }
 }
 
 fn short(operation: &Operation) -> String {

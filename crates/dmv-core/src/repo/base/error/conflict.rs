@@ -36,6 +36,16 @@ pub enum ConflictError {
         /// The path of the conflict.
         path: RepoPath,
     },
+    /// A conflict was put aside with its files.
+    #[error(
+        "the conflict at '{path}' is in stash {stash}, and its files are not here; nothing was changed"
+    )]
+    PutAside {
+        /// The path of the conflict.
+        path: RepoPath,
+        /// The number of the stash, counted from the newest.
+        stash: usize,
+    },
     /// There is no conflict at or under this path.
     #[error("{}", no_conflict(path))]
     NoConflict {

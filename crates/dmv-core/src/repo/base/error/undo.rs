@@ -21,7 +21,7 @@ pub enum UndoError {
     #[error("there is nothing to redo in this worktree")]
     NothingToRedo,
     /// A later operation changed the same keys or files.
-    #[error("operation {operation} {}", since(what, *undone, by.as_ref()))]
+    #[error("operation {operation} {}", since(what, *undone, by.as_deref()))]
     ChangedSince {
         /// The operation that was to be undone.
         operation: String,
@@ -29,8 +29,19 @@ pub enum UndoError {
         what: String,
         /// Whether the later change was the undo of this operation.
         undone: bool,
-        /// The last operation that changed it, and its command line.
-        by: Option<(String, String)>,
+        /// The last operation that changed it.
+        by: Option<Box<LaterChange>>,
+    },
+    /// The operation added a worktree in which something was done since.
+    #[error(
+        "operation {operation} cannot be undone: the worktree at {} was used since it was added; nothing was undone",
+        path.display()
+    )]
+    WorktreeUsed {
+        /// The operation.
+        operation: String,
+        /// The directory of the worktree.
+        path: PathBuf,
     },
     /// The operation cannot be undone in the current state.
     #[error("operation {operation} cannot be undone: {why}")]
@@ -94,11 +105,24 @@ fn out_since(by: &str, at: Option<&Timestamp>) -> String {
     format!(" since '{by}'{}", on.unwrap_or_default())
 }
 
-fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
+/// An operation that changed what another one had set.
+#[derive(Debug)]
+pub struct LaterChange {
+    /// The operation.
+    pub operation: String,
+    /// Its command line.
+    pub command: String,
+    /// Where it was done, if that was in another worktree.
+    pub at: Option<PathBuf>,
+}
+
+fn since(what: &str, undone: bool, by: Option<&LaterChange>) -> String {
     match by {
-        Some((by, _)) if undone => format!("was already undone by operation {by}"),
-        Some((by, command)) => {
-            format!("cannot be undone: operation {by} ({command}) changed {what} later")
+        Some(by) if undone => format!("was already undone by operation {}", by.operation),
+        Some(LaterChange {
+            operation, command, ..
+        }) => {
+            format!("cannot be undone: operation {operation} ({command}) changed {what} later")
         }
         None => format!("cannot be undone: {what} has changed since"),
     }

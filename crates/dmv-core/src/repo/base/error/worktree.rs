@@ -24,6 +24,14 @@ pub enum WorktreeError {
     /// The worktree is the main one: it contains the repository itself.
     #[error("{} is the main worktree: it contains the repository itself", .0.display())]
     OwnWorktree(PathBuf),
+    /// The user is in the worktree that was to be removed.
+    #[error("the current directory is in the worktree at {}, which would be removed; nothing was changed", at.display())]
+    InUse {
+        /// The directory of the worktree.
+        at: PathBuf,
+        /// A directory of the repository outside of it.
+        from: PathBuf,
+    },
     /// The worktree is a copy, so two worktrees have the same name.
     #[error("{} is a copy of the worktree at {}", dir.display(), at.display())]
     WorktreeCopy {

@@ -17,7 +17,7 @@ use crate::repo::files::checkout::stays::Stays;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::pending;
-use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::same::{SameError, equals, same_as};
 use crate::repo::files::saved::{Overwrite, PathReturn, all_gone};
 use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
@@ -95,6 +95,9 @@ impl Switch<'_> {
         })?;
         if to.force {
             self.check_dirty(&mut found)?;
+            if to.brings.is_none() {
+                self.find_sides_of_no_commit(&mut found)?;
+            }
         }
         self.find_answers_unasked(to.force, &mut found)?;
         self.find_kept_below(&mut found.lost)?;
@@ -346,6 +349,30 @@ impl Switch<'_> {
                     found.decision.in_the_way.insert(path.clone());
                 }
                 Some(stat) => found.decision.note_found(path, &stat),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the versions beside conflicts that no commit has, which the switch ends: they go with it, unless somebody
+    /// has edited them.
+    fn find_sides_of_no_commit(&self, found: &mut CheckResult) -> Result<(), RepoError> {
+        let (repo, tree) = (self.request.repo, self.request.tree);
+        for side in pending::live_in(repo, tree)?
+            .iter()
+            .flat_map(|one| &one.sides)
+        {
+            let path = side.path.as_bytes();
+            if self.target_entry(path)?.is_some() || side.term.kind == Kind::Directory {
+                continue;
+            }
+            let Some(stat) = self.stat(path, &mut found.absent_dirs)? else {
+                continue;
+            };
+            let is_same = equals(repo, &tree.root, path, &side.entry(), &stat);
+            if is_same.map_err(SameError::any)? {
+                found.overwrites.insert(path.to_vec(), None);
+                found.decision.ended.push(path.to_vec());
             }
         }
         Ok(())

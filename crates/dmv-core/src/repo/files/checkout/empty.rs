@@ -33,9 +33,7 @@ pub fn remove_all_files(
     seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
     job: &Job,
 ) -> Result<Vec<Problem>, RepoError> {
-    let mut tree = open_worktree::open(repo, settings)?;
-    // Whoever is in the worktree has asked for this.
-    tree.in_use = Default::default();
+    let tree = open_worktree::open(repo, settings)?;
     let (nothing, everything) = (Form::plain(empty_tree_id()), Subset::everything());
     let mut switch = Switch::new(repo, &tree, &nothing, &everything, job);
     switch.find_dirty(settings)?;

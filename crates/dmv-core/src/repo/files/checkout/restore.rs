@@ -11,13 +11,15 @@ use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
+use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
 use crate::repo::conflict::choices::ConflictResolution;
-use crate::repo::conflict::form::{Form, IsThere};
+use crate::repo::conflict::form::{Form, IsThere, Shown, ShownSide};
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
@@ -28,10 +30,11 @@ use crate::repo::files::checkout::switch::{PendingWrites, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::refused;
 use crate::repo::files::open_worktree::{OpenWorktree, is_like};
+use crate::repo::files::same::{SameError, equals};
 use crate::repo::files::saved::{Overwrite, Overwrites, SavedFiles, obstacle, set_steps, take};
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::unwritten::UnwrittenPath;
-use crate::repo::files::{ignored, notes, open_worktree, untouched, untracked, unwritten};
+use crate::repo::files::{ignored, notes, open_worktree, pending, untouched, untracked, unwritten};
 use crate::repo::look::lack;
 use crate::subset::Subset;
 use crate::worktree::base::entry_at;
@@ -70,7 +73,9 @@ impl Repo {
     /// content is absent from this repository.
     ///
     /// Stores the overwritten files first: the restore is an operation, and its undo brings them
-    /// back. Reopens conflicts at these paths, including those that were settled without a file.
+    /// back. Reopens conflicts at these paths, including those that were settled without a file. Discards
+    /// those that no commit has, with the versions beside them that nobody has edited. If `from` has
+    /// conflicts that the worktree's own commit does not have, they are conflicts that no commit has.
     pub fn restore(
         &self,
         from: Option<ObjectId>,
@@ -138,12 +143,30 @@ fn restore(
     } else {
         Vec::new()
     };
-    let wanted = wanted(repo, &tree, (&form, commit), (&dropped, &left), what)?;
+    let discarded = if is_base {
+        DiscardedConflicts::at(repo, &tree, &asked_for)?
+    } else {
+        DiscardedConflicts::default()
+    };
+    let mut wanted = wanted(
+        repo,
+        &tree,
+        (&form, commit),
+        (&dropped, &left, &discarded),
+        what,
+    )?;
+    wanted.take_away(&discarded);
     let gone = added_by(repo, &form.tree, &dropped)?;
     let moves = switch.moves(&wanted.entries)?;
     let removed = removed_before(&switch, &gone)?;
     let overwrites = overwrites(&mut switch, &moves, &wanted, &gone)?;
-    let mut noted = tree.notes.clone();
+    let new = if is_base {
+        Vec::new()
+    } else {
+        conflicts_that_come(&tree, &form, &asked_for)
+    };
+    let mut noted = pending::with_new(repo, &tree, new)?;
+    discarded.forget_in(&mut noted);
     if !dropped.is_empty() {
         choices::note_in(&mut noted, &form.chosen);
     }
@@ -198,6 +221,82 @@ fn restore(
     })
 }
 
+/// Conflicts of no commit that a restore of the worktree's own commit ends.
+#[derive(Default)]
+struct DiscardedConflicts {
+    /// Their paths.
+    paths: BTreeSet<RepoPath>,
+    /// Their files that nobody has edited and that the commit does not have.
+    files: BTreeSet<RepoPath>,
+}
+
+impl DiscardedConflicts {
+    /// Finds those at some paths. One with a directory beside it stays.
+    fn at(
+        repo: &Repo,
+        tree: &OpenWorktree,
+        asked_for: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<DiscardedConflicts, RepoError> {
+        let mut out = DiscardedConflicts::default();
+        for one in pending::live_in(repo, tree)? {
+            let has_dir = one
+                .sides
+                .iter()
+                .any(|side| side.term.kind == Kind::Directory);
+            if has_dir || !asked_for(one.at.path.as_bytes()) {
+                continue;
+            }
+            let shown = form::show_pending(repo, &one)?;
+            let own = shown.entry().map(|entry| (shown.at.path.clone(), entry));
+            for (path, entry) in shown.sides.iter().map(ShownSide::file).chain(own) {
+                let stat = stat_of(&tree.root, path.as_bytes())?;
+                let is_same = match stat {
+                    Some(stat) => equals(repo, &tree.root, path.as_bytes(), &entry, &stat)
+                        .map_err(SameError::any)?,
+                    None => false,
+                };
+                if is_same {
+                    out.files.insert(path);
+                }
+            }
+            out.paths.insert(one.at.path);
+        }
+        if let Some(form) = tree.form.as_ref().filter(|_| !out.files.is_empty()) {
+            let mut committed = Vec::new();
+            for path in &out.files {
+                if entry_at(repo.objects(), &form.tree, path.as_bytes())?.is_some() {
+                    committed.push(path.clone());
+                }
+            }
+            out.files.retain(|path| !committed.contains(path));
+        }
+        Ok(out)
+    }
+
+    fn forget_in(&self, notes: &mut PathNotes) {
+        let is_over = |path: &RepoPath, note: &Note| {
+            matches!(note, Note::Conflict { .. }) && self.paths.contains(path)
+        };
+        notes.retain(|path, note| !is_over(path, note));
+    }
+}
+
+/// Returns the conflicts of a commit at some paths that the worktree's own commit does not have.
+fn conflicts_that_come(
+    tree: &OpenWorktree,
+    form: &Form,
+    asked_for: &dyn Fn(&[u8]) -> bool,
+) -> Vec<PendingConflict> {
+    let is_committed = |shown: &Shown| {
+        let mut own = tree.form.iter().flat_map(|form| &form.shown);
+        own.any(|own| own.at.path == shown.at.path && own.at.id == shown.at.id)
+    };
+    let come = form.shown.iter();
+    let come = come.filter(|shown| asked_for(shown.at.path.as_bytes()) && !is_committed(shown));
+    come.filter_map(|shown| pending::in_subset(tree, shown))
+        .collect()
+}
+
 /// Returns what should be gone at these paths and is still there, since a switch could not remove it.
 fn left_overs(
     repo: &Repo,
@@ -220,13 +319,23 @@ struct RestoreSelection {
     new_files: Vec<Vec<u8>>,
 }
 
+impl RestoreSelection {
+    /// Adds the files of conflicts that are discarded.
+    fn take_away(&mut self, discarded: &DiscardedConflicts) {
+        let files = discarded.files.iter().map(|path| path.as_bytes().to_vec());
+        self.new_files.extend(files);
+        self.new_files.sort();
+        self.new_files.dedup();
+    }
+}
+
 /// Returns what the paths select from the form of a commit. `dropped` are the choices at these
-/// paths, which no longer count, and `left` what has to go there.
+/// paths, which no longer count, `left` what has to go there, and `discarded` the conflicts that end.
 fn wanted(
     repo: &Repo,
     tree: &OpenWorktree,
     (form, commit): (&Form, ObjectId),
-    (dropped, left): (&[ConflictResolution], &[UnwrittenPath]),
+    (dropped, left, discarded): (&[ConflictResolution], &[UnwrittenPath], &DiscardedConflicts),
     what: &RestoreWhat<'_>,
 ) -> Result<RestoreSelection, RepoError> {
     let mut wanted = RestoreSelection::default();
@@ -261,7 +370,8 @@ fn wanted(
         if found.is_none() && left.iter().any(is_left) {
             continue;
         }
-        if found.is_none() && what.new_files == NewFiles::Removed {
+        let ends = discarded.paths.contains(path);
+        if found.is_none() && (ends || what.new_files == NewFiles::Removed) {
             wanted.new_files.extend(new_file(repo, tree, path)?);
             continue;
         }

@@ -82,6 +82,8 @@ pub struct SwitchDecision {
     pub left_alone: LeftAlone,
     /// The paths that `force` overwrites: see [`saved`](crate::repo::files::saved).
     pub overwrites: Overwrites,
+    /// The versions beside conflicts that a forced switch ends.
+    pub ended: Vec<Vec<u8>>,
     /// Entries in the place of a new entry of another kind. They are removed first.
     pub in_the_way: BTreeSet<Vec<u8>>,
     /// What was at other paths at the time of the decision to overwrite them. `None` means nothing.

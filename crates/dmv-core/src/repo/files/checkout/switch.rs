@@ -230,6 +230,8 @@ impl<'a> Switch<'a> {
         let moves = self.plan_moves()?;
         self.clear_in_the_way()?;
         self.clear_the_way(moves)?;
+        let ended = std::mem::take(&mut self.decision.ended);
+        self.take_away(&ended)?;
         let mut pending = PendingWrites::default();
         // Paths that differ between the commits are planned once, dirty or not.
         let mut planned = BTreeSet::new();

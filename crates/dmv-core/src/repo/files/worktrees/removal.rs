@@ -32,7 +32,7 @@ use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{Skip, join};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names the action in messages that refuse it.
 const REMOVING: &str = "removing this worktree";
@@ -112,6 +112,7 @@ pub fn take_down(
         move |source| RepoError::Io(PathError::new(action, path, source))
     };
     if is_here(repo, info)? {
+        refuse_in_use(repo, info, settings)?;
         let there = beside(repo, &info.name, &info.path, None)?;
         let _lock = worktree::lock_worktree(&there)?;
         let kept = match how {
@@ -137,6 +138,32 @@ pub fn take_down(
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
         _ => Ok(told),
     }
+}
+
+/// Fails if the user is in the worktree: in a directory that is gone no command works.
+fn refuse_in_use(
+    repo: &Repo,
+    info: &WorktreeInfo,
+    settings: &WorktreeSettings,
+) -> Result<(), RepoError> {
+    let at = real_path(&info.path);
+    if !settings
+        .in_use
+        .iter()
+        .any(|dir| real_path(dir).starts_with(&at))
+    {
+        return Ok(());
+    }
+    let from = match repo.dmv.parent() {
+        Some(parent) if repo.dmv.file_name() == Some(DMV_DIR.as_ref()) => parent,
+        _ => &repo.dmv,
+    };
+    let (at, from) = (info.path.clone(), from.to_owned());
+    Err(WorktreeError::InUse { at, from }.into())
+}
+
+fn real_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Notes durably that the files of a worktree are about to go, and the command that continues if that is cut off. So

@@ -4,7 +4,7 @@ use super::{StashInfo, as_if_on, each_difference, is_file, keep, refuse_unfinish
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
-use crate::merge::{MergeResult, MovedEntry, Trees, merge_trees};
+use crate::merge::{Edits, MergeResult, MovedEntry, Trees, edit_tree, merge_trees};
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::refs::Effect;
@@ -16,15 +16,16 @@ use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form;
-use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::pending::PendingConflict;
-use crate::repo::conflict::settle::stat_of;
+use crate::repo::conflict::settle::{conflict_entry, stat_of};
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::status::StatusOptions;
+use crate::repo::files::unwritten::UnwrittenPath;
 use crate::repo::files::who::Who;
-use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, steps};
+use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, steps, unwritten};
 use crate::repo::verbs::undo::{UndoOptions, UndoWhat};
 use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
@@ -114,7 +115,8 @@ impl Repo {
             ours: base_tree,
             theirs: stored.tree,
         };
-        let meeting = meet(&mut tx, &tree, change, inside, options, job)?;
+        let held = conflicts_in(self, &tree, &stored.tree)?;
+        let meeting = meet(&mut tx, &tree, (change, &held), inside, options, job)?;
         let mut report = StashApplyReport {
             stash,
             dropped: false,
@@ -266,11 +268,11 @@ struct StashMerge {
 }
 
 /// Merges a change with the files at `paths`, and at the paths that the result touches, too. `change`
-/// goes from its base to `theirs`; `ours` is the worktree's base.
+/// goes from its base to `theirs`, which has the files of the conflicts `held`; `ours` is the worktree's base.
 fn meet(
     tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
-    change: Trees,
+    (change, held): (Trees, &[Shown]),
     mut paths: BTreeSet<Vec<u8>>,
     options: &StashOptions,
     job: &Job,
@@ -291,6 +293,7 @@ fn meet(
         let now = made.tree.map_or(change.ours, |made| made.id);
         let trees = Trees {
             ours: now,
+            theirs: with_conflicts(repo, change, now, held)?,
             ..change
         };
         // The merged tree serves only to find the files to write, so it is not stored.
@@ -308,6 +311,61 @@ fn meet(
         }
     }
     unreachable!("the rounds are limited")
+}
+
+/// Returns the conflicts that no commit has and whose files a stash has, exactly as they show them.
+fn conflicts_in(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    stash: &ObjectId,
+) -> Result<Vec<Shown>, RepoError> {
+    let mut held = Vec::new();
+    for one in &tree.pending {
+        let shown = form::show_pending(repo, one)?;
+        let own = entry_at(repo.objects(), stash, shown.at.path.as_bytes())?;
+        let is_own = match (own, shown.entry()) {
+            (Some(own), Some(entry)) => own.same_content(&entry),
+            (own, entry) => own.is_none() && entry.is_none(),
+        };
+        if is_own && pending::has_files_of(repo, stash, &shown)? {
+            held.push(shown);
+        }
+    }
+    Ok(held)
+}
+
+/// Returns the tree of a stash with conflicts in place of their files, if what the conflicts started from has changed
+/// since: merged as texts, they would become conflicts within conflicts.
+fn with_conflicts(
+    repo: &Repo,
+    change: Trees,
+    now: ObjectId,
+    held: &[Shown],
+) -> Result<ObjectId, RepoError> {
+    let mut edits = Edits::new();
+    for shown in held {
+        let path = &shown.at.path;
+        let at = |tree: &ObjectId| entry_at(repo.objects(), tree, path.as_bytes());
+        let before = change.base.as_ref().map(at).transpose()?.flatten();
+        let is_same = match (at(&now)?, before) {
+            (Some(now), Some(before)) => now.same_content(&before),
+            (now, before) => now.is_none() && before.is_none(),
+        };
+        if is_same {
+            continue;
+        }
+        for (side, entry) in shown.sides.iter().map(ShownSide::file) {
+            let there = entry_at(repo.objects(), &change.theirs, side.as_bytes())?;
+            if there.is_some_and(|there| there.same_content(&entry)) {
+                edits.insert(side, None);
+            }
+        }
+        edits.insert(path.clone(), Some(conflict_entry(&shown.at)));
+    }
+    if edits.is_empty() {
+        return Ok(change.theirs);
+    }
+    Ok(edit_tree(repo.objects(), &mut &repo.made, change.theirs, &edits)?.id)
 }
 
 /// Returns how files show a merged tree that is in no commit.
@@ -344,6 +402,7 @@ fn carry_out(
     let tree = as_if_on(repo, now, &options.settings)?;
     let kept = keep(&mut tx, &tree, after, now)?;
     let new = shown_by(&tree, &meeting.form)?;
+    let shown = meeting.form.shown.clone();
     let noted = pending::with_new(repo, &tree, new)?;
     let to = SwitchTo::new(
         "this stash",
@@ -373,6 +432,7 @@ fn carry_out(
         dropped = is_complete && refused.is_empty() && left.is_empty();
         tx.change(dropped.then_some(gone));
         notes::put(&mut tx, &tree, &noted)?;
+        note_unwritten(repo, &tree, (&shown, now), refused)?;
         tx.publish(Effect::Written).map(drop)
     })?;
     report.dropped = dropped;
@@ -380,6 +440,33 @@ fn carry_out(
     report.bytes = done.bytes;
     report.removed = done.removed;
     report.refused.extend(done.refused);
+    Ok(())
+}
+
+/// Notes the files of conflicts that could not be written: what is there is no answer to the conflict. `now` is the
+/// tree of the files as they were before.
+fn note_unwritten(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    (shown, now): (&[Shown], ObjectId),
+    refused: &[Problem],
+) -> Result<(), RepoError> {
+    let mut noted = unwritten::noted_unwritten(repo)?;
+    let before = noted.len();
+    for one in shown {
+        let path = &one.at.path;
+        if refused
+            .iter()
+            .any(|problem| problem.path.as_bytes() == path.as_bytes())
+        {
+            let former = entry_at(repo.objects(), &now, path.as_bytes())?;
+            let sides = (one.entry(), former);
+            noted.extend(UnwrittenPath::find(repo, tree, path.clone(), sides)?);
+        }
+    }
+    if noted.len() > before {
+        unwritten::note_unwritten(repo, &noted)?;
+    }
     Ok(())
 }
 
