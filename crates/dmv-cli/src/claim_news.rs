@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::format::text::{SHORT_ID, clean};
 use dmv_core::hash::encode_hex;
 use dmv_core::object::name::escape;
-use dmv_core::repo::{ClaimHolder, DisplacedClaim};
+use dmv_core::repo::{ClaimHolder, DisplacedClaim, Precedence};
 
 /// Says that somebody else is before own claims now.
 pub fn tell_displaced(context: &Context, claims: &[DisplacedClaim]) {
@@ -14,10 +14,12 @@ pub fn tell_displaced(context: &Context, claims: &[DisplacedClaim]) {
             "" => String::new(),
             reason => format!(": {}", clean(reason)),
         };
-        context.ui.warn(if holder.took {
-            format!("{who} has taken over '{path}', which you had claimed{reason}")
-        } else {
-            format!("{who} has claimed '{path}', too, and was first{reason}")
+        context.ui.warn(match holder.how {
+            Precedence::Took => {
+                format!("{who} has taken over '{path}', which you had claimed{reason}")
+            }
+            Precedence::Ended => format!("{who} has ended your claim on '{path}'{reason}"),
+            Precedence::First => format!("{who} has claimed '{path}', too, and was first{reason}"),
         });
     }
 }

@@ -157,6 +157,8 @@ pub static KEYS: &[Key] = keys! {
         "the most that the repository's own files may take on this disk, such as 500GB";
     CLAIMS_ENFORCE => Bool, Repository, None,
         "whether pushes to this repository may not change what another device has claimed";
+    PUSH_SIGNED => Bool, Repository, None,
+        "whether this repository takes only pushed commits that devices on its allow-list have signed";
     "ssh.command" => Program, User, Some("ssh"),
         "the program for ssh connections, with its arguments";
     "ssh.remote" => Program, User, Some("dmv"),
@@ -169,6 +171,8 @@ pub static KEYS: &[Key] = keys! {
 pub const BUDGET: &str = "repository.budget";
 /// The same for pushes that keep to claims.
 pub const CLAIMS_ENFORCE: &str = "claims.enforce";
+/// The same for pushes that bring only signed commits.
+pub const PUSH_SIGNED: &str = "push.require-signed";
 /// What stands between the paths of a list, where it is one text.
 const PATHS_APART: &str = ":";
 /// What stands between patterns.

@@ -16,7 +16,7 @@ use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
-use dmv_core::repo::{CONFIG_FILE, DMV_DIR, RefChange, Repo};
+use dmv_core::repo::{CONFIG_FILE, DMV_DIR, KnownSigners, RefChange, Repo};
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
 use dmv_net::ops::{
@@ -100,6 +100,11 @@ impl Caller for Call<'_> {
         Some(Box::new(CallerBuckets(self)))
     }
 
+    fn known_signers(&self) -> Result<KnownSigners, NetError> {
+        let known = crate::signers::known_signers(self.context);
+        known.map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
     fn heard_of_claims(&self, news: ClaimsNews<'_>) {
         match news {
             ClaimsNews::Displaced(claims) => tell_displaced(self.context, claims),
@@ -107,6 +112,9 @@ impl Caller for Call<'_> {
                 .context
                 .ui
                 .note("note: the dmv there does not know claims, so yours stay here"),
+            ClaimsNews::Unreadable(why) => self.context.ui.warn(format_args!(
+                "the claims there cannot be read, so the push keeps to what was known of them here: {why}"
+            )),
         }
     }
 

@@ -6,12 +6,13 @@ use crate::failure::Failure;
 use crate::format::json::{Json, object};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::peers::ClosedRemote;
+use crate::print::claims::{told, value_of_path};
 use crate::ui::Ui;
 use dmv_core::escape::{Argument, Hint};
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
-use dmv_core::repo::{RefChange, Refusal};
-use dmv_net::ops::PushReport;
+use dmv_core::repo::{ClaimInfo, RefChange, Refusal};
+use dmv_net::ops::{HeldRef, PushReport};
 use dmv_net::session::Summary;
 use std::io::Write;
 
@@ -39,6 +40,8 @@ pub struct Report {
     pub idle: Option<String>,
     /// The command that restores a ref which was deleted at a bucket. At other remotes it is run there.
     pub way_back: Option<Hint>,
+    /// The claims that keep refs as they are.
+    pub held: Vec<HeldRef>,
 }
 
 impl Report {
@@ -78,11 +81,18 @@ impl Report {
     }
 
     /// Why a ref stays, in words.
-    pub fn why(&self, moved: &RefChange) -> &str {
-        match (&self.closed, moved.refused) {
-            (Some(closed), Some(Refusal::BadName)) => &closed.why,
-            _ => say(moved),
+    pub fn why(&self, moved: &RefChange) -> String {
+        match (&self.closed, moved.refused, self.claim_on(moved)) {
+            (Some(closed), Some(Refusal::BadName), _) => closed.why.clone(),
+            (_, _, Some(claim)) => format!("{}: {}", say(moved), told(&claim.claim.path, claim)),
+            _ => say(moved).to_owned(),
         }
+    }
+
+    /// The claim that keeps a ref as it is.
+    pub fn claim_on(&self, moved: &RefChange) -> Option<&ClaimInfo> {
+        let held = self.held.iter().find(|held| held.moved == *moved);
+        held.map(|held| &held.claim)
     }
 
     /// Prints the transfer summary; with the fields of `more` in JSON.
@@ -231,6 +241,7 @@ impl Report {
                 moved.{old, new},
                 pushed: there && moved.refused.is_none(),
                 refused: moved.refused.map(word),
+                held?: self.claim_on(moved).map(|claim| value_of_path(&claim.claim.path, claim)),
             }
         };
         Json::List(self.moved().map(value).collect())
@@ -265,7 +276,8 @@ impl Report {
                 writeln!(out, "{name}  not fetched: {why}")?;
             }
             (Some(_), ..) => {
-                let ((done, _), why) = (done_to(moved), clean(self.why(moved)));
+                let ((done, _), why) = (done_to(moved), self.why(moved));
+                let why = clean(&why);
                 writeln!(out, "{name}  not {done}: {why}")?;
             }
             (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} -> {new}{place}")?,

@@ -185,29 +185,8 @@ pub fn fits(commit: &Commit, algorithm: Algorithm) -> bool {
 
 /// Returns the usual bytes after the parents. `own`: the id of the DMV commit, if Git does not know it.
 fn after_parents(commit: &Commit, own: Option<ObjectId>) -> Vec<u8> {
-    let ident = |person: &Person| {
-        let clean = |text: &str| match own {
-            // Git refuses them, and has no way to write them.
-            Some(_) => text.replace(['<', '>'], "").trim().to_owned(),
-            None => text.to_owned(),
-        };
-        let seconds = match own {
-            Some(_) => person.seconds.max(0),
-            None => person.seconds,
-        };
-        let (sign, tz) = if person.tz_minutes < 0 {
-            ('-', -person.tz_minutes)
-        } else {
-            ('+', person.tz_minutes)
-        };
-        let (name, email) = (clean(&person.name), clean(&person.email));
-        format!(
-            "{name} <{email}> {seconds} {sign}{:02}{:02}",
-            tz / 60,
-            tz % 60
-        )
-    };
-    let (author, committer) = (ident(&commit.author), ident(&commit.committer));
+    let is_new = own.is_some();
+    let [author, committer] = [&commit.author, &commit.committer].map(|who| ident(who, is_new));
     let mut out = format!("author {author}\ncommitter {committer}\n");
     if let Some(id) = own {
         let header = String::from_utf8_lossy(DMV_HEADER);
@@ -219,6 +198,32 @@ fn after_parents(commit: &Commit, own: Option<ObjectId>) -> Vec<u8> {
         out.push('\n');
     }
     out.into_bytes()
+}
+
+/// Returns a person with a time, as Git writes them. `is_new`: Git does not know it yet, and takes only what it could
+/// have written.
+pub fn ident(person: &Person, is_new: bool) -> String {
+    // Git refuses them, and has no way to write them.
+    let clean = |text: &str| {
+        if is_new {
+            text.replace(['<', '>'], "").trim().to_owned()
+        } else {
+            text.to_owned()
+        }
+    };
+    let seconds = if is_new {
+        person.seconds.max(0)
+    } else {
+        person.seconds
+    };
+    let sign = if person.tz_minutes < 0 { '-' } else { '+' };
+    let tz = person.tz_minutes.abs();
+    let (name, email) = (clean(&person.name), clean(&person.email));
+    format!(
+        "{name} <{email}> {seconds} {sign}{:02}{:02}",
+        tz / 60,
+        tz % 60
+    )
 }
 
 /// Returns as much of the beginning of `text` as `most` bytes have room for.

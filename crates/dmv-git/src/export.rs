@@ -295,7 +295,7 @@ impl Export<'_> {
                 let Some(bytes) = tag::to_git(tag, git, ty) else {
                     break;
                 };
-                (git, ty) = (self.pack.add(GitType::Tag, bytes)?, GitType::Tag);
+                (git, ty) = (self.pack.add(GitType::Tag, &bytes)?, GitType::Tag);
             }
             let old = there.get(&name).copied();
             if old == Some(git) {

@@ -2,11 +2,12 @@
 //!
 //! The module is pure: it reads and writes no objects.
 
-use crate::commit::{MAX_EXTRA_BYTES, message_of, person_of};
+use crate::commit::{MAX_EXTRA_BYTES, ident, message_of, person_of};
 use crate::id::{GitId, GitType};
 use crate::object::{BadObject, GitTag};
 use dmv_core::ObjectId;
 use dmv_core::object::commit::{Commit, TAG_KEY};
+use std::borrow::Cow;
 
 const VERSION: u8 = 1;
 
@@ -41,12 +42,18 @@ pub fn is_too_long(bytes: &[u8]) -> bool {
 /// Returns the bytes of the tag that a commit stands for, if they tag the object `tagged` of the type `ty`.
 ///
 /// The commit may come from a peer.
-pub fn to_git(tag: &Commit, tagged: GitId, ty: GitType) -> Option<&[u8]> {
+pub fn to_git(tag: &Commit, tagged: GitId, ty: GitType) -> Option<Cow<'_, [u8]>> {
+    if let Some(name) = tag.tag_name() {
+        let kind = format!("object {tagged}\ntype {}\ntag {name}\ntagger ", ty.word());
+        let who = ident(&tag.committer, true);
+        let text = format!("{kind}{who}\n\n{}\n", tag.message);
+        return Some(text.into_bytes().into());
+    }
     let (_, value) = tag.extras.iter().find(|(key, _)| key == TAG_KEY)?;
     let (version, bytes) = value.split_first()?;
     let git = GitTag::parse(bytes).ok().filter(|_| *version == VERSION)?;
     let fits = git.object == tagged && GitType::from_word(git.ty) == Some(ty);
-    fits.then_some(bytes)
+    fits.then_some(bytes.into())
 }
 
 #[cfg(test)]
@@ -80,7 +87,8 @@ mod tests {
             (tag.tagged(), tag.generation, tag.tree),
             (Some(id), 2, commit.tree)
         );
-        assert_eq!(to_git(&tag, git, GitType::Commit), Some(text.as_bytes()));
+        let bytes = to_git(&tag, git, GitType::Commit);
+        assert_eq!(bytes.as_deref(), Some(text.as_bytes()));
         assert_eq!(to_git(&tag, git, GitType::Tag), None);
         let other = id_of(Algorithm::Sha1, GitType::Commit, b"y");
         assert_eq!(to_git(&tag, other, GitType::Commit), None);
@@ -91,6 +99,25 @@ mod tests {
         assert!(longest.encode().is_ok());
         assert_eq!(take(long(MAX_EXTRA_BYTES)), None);
         assert!(to_dmv(b"object x", id, &commit).is_err());
+    }
+
+    #[test]
+    fn a_tag_that_was_made_here_becomes_one_of_git() {
+        let git = id_of(Algorithm::Sha1, GitType::Commit, b"x");
+        let sample = Commit::decode(&sample()).expect("a commit");
+        let tag = Commit {
+            parents: vec![ObjectId::from_bytes([1; 32])],
+            generation: 2,
+            message: "final cut".to_owned(),
+            extras: vec![Commit::tag_extra("v1.0")],
+            ..sample
+        };
+        let bytes = to_git(&tag, git, GitType::Commit).expect("a tag");
+        let text = format!("object {git}\ntype commit\ntag v1.0\ntagger ");
+        assert!(bytes.starts_with(text.as_bytes()));
+        assert!(bytes.ends_with(b"\n\nfinal cut\n"));
+        let read = GitTag::parse(&bytes).expect("a tag of Git");
+        assert_eq!((read.object, read.message), (git, &b"final cut\n"[..]));
     }
 
     /// Each line of the vectors has an object of Git and the commit that stands for it. A tag is one of the commit
@@ -114,7 +141,11 @@ mod tests {
             };
             let made = match &before {
                 Some((tagged, id, ty)) if is_tag => {
-                    assert_eq!(to_git(&commit, *id, *ty), Some(&git[..]), "{name}");
+                    assert_eq!(
+                        to_git(&commit, *id, *ty).as_deref(),
+                        Some(&git[..]),
+                        "{name}"
+                    );
                     let of = ObjectType::Commit.id_of(&tagged.encode().expect(name));
                     to_dmv(&git, of, tagged).expect(name).expect(name)
                 }

@@ -70,6 +70,9 @@ pub enum Trouble {
     /// The place is a web server, which shows the files of a bucket.
     #[error("this is a read-only mirror: a web server takes no files")]
     Mirror,
+    /// The file of claims has no room for more.
+    #[error("the bucket has no room for further claims")]
+    NoRoomForClaims,
     /// The store asks for fewer requests.
     #[error("the store gets too many requests; try again later")]
     Busy,

@@ -1,7 +1,7 @@
 //! The commands as calls of the library, in one process.
 
 use super::plain::Path as TreePath;
-use super::story::{Driver, Ending};
+use super::story::{ClaimEnding, Driver};
 use super::verb::{Side, Verb};
 use crate::peers::Done;
 use crate::scratch::request;
@@ -45,7 +45,7 @@ impl Driver for Library {
         Ok(())
     }
 
-    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<Ending> {
+    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<ClaimEnding> {
         if *verb == Verb::Recover {
             return self.recover(dir);
         }
@@ -66,7 +66,7 @@ impl Driver for Library {
         };
         Ok(match done {
             Ok(ending) => ending,
-            Err(e) => Ending::new(code_of(&e), format!("{e:?}")),
+            Err(e) => ClaimEnding::new(code_of(&e), format!("{e:?}")),
         })
     }
 }
@@ -121,12 +121,12 @@ fn subset(patterns: &[TreePath]) -> Result<Subset, RepoError> {
 }
 
 /// A command that did everything.
-fn done() -> Ending {
+fn done() -> ClaimEnding {
     ended(&[], false)
 }
 
 /// Returns how a command ended that could not do everything at some paths, and whether it left conflicts.
-fn ended(refused: &[Problem], has_conflicts: bool) -> Ending {
+fn ended(refused: &[Problem], has_conflicts: bool) -> ClaimEnding {
     let code = match (refused, has_conflicts) {
         (_, true) => CONFLICTS,
         ([], false) => DONE,
@@ -134,19 +134,19 @@ fn ended(refused: &[Problem], has_conflicts: bool) -> Ending {
     };
     let said = |problem: &Problem| format!("{}: {}", problem.path, problem.why);
     let said: Vec<String> = refused.iter().map(said).collect();
-    Ending::new(code, said.join(", "))
+    ClaimEnding::new(code, said.join(", "))
 }
 
 /// A command that the driver refuses.
-fn refused() -> Ending {
-    Ending::new(REFUSED, "")
+fn refused() -> ClaimEnding {
+    ClaimEnding::new(REFUSED, "")
 }
 
-fn of_merge(report: &MergeReport) -> Ending {
+fn of_merge(report: &MergeReport) -> ClaimEnding {
     ended(&report.refused, !report.conflicts.is_empty())
 }
 
-fn run(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
+fn run(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     match verb {
         Verb::Commit { .. }
         | Verb::Checkout { .. }
@@ -172,7 +172,7 @@ fn run(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     }
 }
 
-fn files(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
+fn files(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     let (job, settings) = (Job::default(), Default::default());
     let refused = match verb {
         Verb::Commit { paths, amend } => {
@@ -260,7 +260,7 @@ fn files(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     Ok(ended(&refused, false))
 }
 
-fn refs(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
+fn refs(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     match verb {
         Verb::Branch { name, at } => {
             repo.create_ref(RefKind::Branch, name, *at, request("branch"))?
@@ -278,7 +278,7 @@ fn refs(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     Ok(done())
 }
 
-fn bisect(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
+fn bisect(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     let (job, options) = (Job::default(), switching(false));
     let report = match verb {
         Verb::BisectStart { bad, good } => {
@@ -296,7 +296,7 @@ fn bisect(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     Ok(ended(&refused.unwrap_or_default(), false))
 }
 
-fn history(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
+fn history(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     let (job, settings) = (Job::default(), Default::default());
     Ok(match verb {
         Verb::Merge { commit, forward } => {
@@ -399,7 +399,7 @@ fn branch_tip(repo: &Repo, name: &str) -> Result<ObjectId, RepoError> {
     tip.ok_or(RepoError::Look(LookError::NoCommit))
 }
 
-fn upkeep(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
+fn upkeep(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     let (job, now) = (Job::default(), request("upkeep").time);
     match verb {
         Verb::Gc => {
@@ -426,7 +426,7 @@ fn upkeep(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
         Verb::Verify => {
             let report = repo.verify(VerifyDepth::Full, &job)?;
             if !report.is_ok() {
-                return Ok(Ending::new(DAMAGED, "damage"));
+                return Ok(ClaimEnding::new(DAMAGED, "damage"));
             }
         }
         Verb::Get { path } => {
@@ -479,7 +479,7 @@ impl Library {
         Remote::new("origin", Url::Path(self.hub.clone()))
     }
 
-    fn exchange(&self, repo: &Repo, verb: &Verb) -> Result<Ending, OpsError> {
+    fn exchange(&self, repo: &Repo, verb: &Verb) -> Result<ClaimEnding, OpsError> {
         let (job, remote) = (Job::default(), self.remote());
         let caller = Network::new(request("exchange")).with(remote.clone());
         match verb {
@@ -524,7 +524,7 @@ impl Library {
     }
 
     /// Gives up content that the hub has.
-    fn give_up(&self, repo: &Repo, verb: &Verb) -> Done<Result<Ending, OpsError>> {
+    fn give_up(&self, repo: &Repo, verb: &Verb) -> Done<Result<ClaimEnding, OpsError>> {
         let hub = Repo::open(&self.hub)?;
         let job = Job::default();
         let freeing = repo.begin_to_free()?;
@@ -580,11 +580,11 @@ impl Library {
         Ok(Ok(done()))
     }
 
-    fn recover(&self, dir: &Path) -> Done<Ending> {
+    fn recover(&self, dir: &Path) -> Done<ClaimEnding> {
         let report = recover(&discover(dir)?, &Job::default());
         Ok(match report {
-            Ok(_) => Ending::new(DONE, ""),
-            Err(e) => Ending::new(DAMAGED, format!("{e:?}")),
+            Ok(_) => ClaimEnding::new(DONE, ""),
+            Err(e) => ClaimEnding::new(DAMAGED, format!("{e:?}")),
         })
     }
 }

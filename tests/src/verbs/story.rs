@@ -32,18 +32,18 @@ pub fn kept_copy() -> Option<OsString> {
 
 /// How a command ended.
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct ClaimEnding {
     /// Its exit code.
     pub code: i32,
     /// What it said.
     pub said: String,
 }
 
-impl Ending {
+impl ClaimEnding {
     /// Makes a result.
-    pub fn new(code: i32, said: impl Into<String>) -> Ending {
+    pub fn new(code: i32, said: impl Into<String>) -> ClaimEnding {
         let said = said.into();
-        Ending { code, said }
+        ClaimEnding { code, said }
     }
 
     /// Returns whether the command has done what it was asked for, perhaps with conflicts or not all of it.
@@ -58,7 +58,7 @@ pub trait Driver {
     fn connect(&self, dir: &Path, hub: &Path) -> Done;
 
     /// Runs a command in the worktree in `dir`.
-    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<Ending>;
+    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<ClaimEnding>;
 }
 
 /// What stories did.
@@ -361,7 +361,7 @@ impl<'d> Story<'d> {
         Ok(())
     }
 
-    fn command(&mut self, n: usize, dir: &Path, verb: &Verb, offline: bool) -> Done<Ending> {
+    fn command(&mut self, n: usize, dir: &Path, verb: &Verb, offline: bool) -> Done<ClaimEnding> {
         let ended = self.driver.run(dir, verb, offline)?;
         self.counts.commands += 1;
         self.counts.refused += u64::from(!ended.is_done());
@@ -416,7 +416,7 @@ impl<'d> Story<'d> {
         n: usize,
         dir: &Path,
         verb: &Verb,
-        (ended, expected): (&Ending, &Expectation),
+        (ended, expected): (&ClaimEnding, &Expectation),
         before: &Snapshot,
     ) -> Done {
         let after = self.snapshot(n);
@@ -467,7 +467,7 @@ impl<'d> Story<'d> {
         }
     }
 
-    fn as_expected(&self, work: &WorkState, ended: &Ending, outcome: &Outcome) -> Done {
+    fn as_expected(&self, work: &WorkState, ended: &ClaimEnding, outcome: &Outcome) -> Done {
         if let Some(want) = &outcome.disk {
             let wrong = outcome.wrong(want, &files_only(&work.disk));
             if !wrong.is_empty() {

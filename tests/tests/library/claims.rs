@@ -1,11 +1,14 @@
 //! Claims between repositories: who holds a path, what travels, undo, recovery, and pushes that keep to claims.
 
-use dmv_core::claims::{ClaimSignature, DEVICE_BYTES, MAX_CLAIMS, SignedList};
+use dmv_core::claims::{
+    ClaimSignature, DEVICE_BYTES, MAX_BOOK_BYTES, MAX_CLAIMS, MAX_LISTS, SignedList,
+};
+use dmv_core::hash::encode_hex;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    ClaimInfo, ClaimOptions, ClaimOutcome, Claimant, Peer, Refusal, Repo, ResetFiles, UndoOptions,
-    UndoWhat,
+    ClaimInfo, ClaimOptions, ClaimOutcome, Claimant, EndOptions, Peer, Refusal, Repo, ResetFiles,
+    UndoOptions, UndoWhat,
 };
 use dmv_net::identity::DeviceKey;
 use dmv_net::ops::{self, FetchOptions, Network, PushOptions, RefTip, Remote};
@@ -301,6 +304,108 @@ fn a_repository_that_keeps_to_claims_refuses_other_versions_by_others() -> Done 
 }
 
 #[test]
+fn claims_of_a_device_that_is_gone_are_ended_and_it_hears_it_if_it_comes_back() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (ada, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    for path in ["d0", "d1"] {
+        assert!(ada.claim(&nas, path, false)?);
+    }
+    bob.fetch(&nas)?;
+    let end = |paths: &[&str]| EndOptions {
+        device: *ada.user.key.public().as_bytes(),
+        paths: paths
+            .iter()
+            .map(|path| RepoPath::parse(path.as_bytes()).expect("a path"))
+            .collect(),
+        reason: "stolen".to_owned(),
+        request: request("release"),
+    };
+    assert!(
+        bob.repo()?.end_claims(&end(&["d2"])).is_err(),
+        "there is none"
+    );
+    assert_eq!(bob.repo()?.end_claims(&end(&["d0"]))?.len(), 1);
+    assert_eq!(bob.claims()?, told(&[("d1", "ada", "held")]));
+    bob.undo(UndoWhat::Last)?;
+    assert_eq!(bob.claims()?.len(), 2, "undo brings them back");
+    bob.undo(UndoWhat::LastUndo)?;
+    assert_eq!(bob.repo()?.end_claims(&end(&[]))?.len(), 1);
+    bob.fetch(&nas)?;
+    assert_eq!(nas.again()?.claims_here()?.held.iter().count(), 0);
+    assert!(bob.claim(&nas, "d0", false)?);
+    // The device is there after all: it hears it, and claims again what nobody else has.
+    ada.fetch(&nas)?;
+    let now = [
+        ("d0", "ada", "ended"),
+        ("d0", "bob", "held"),
+        ("d1", "ada", "ended"),
+    ];
+    let mut claims = ada.claims()?;
+    claims.sort();
+    assert_eq!(claims, told(&now));
+    let holder = |claims: &[ClaimInfo]| claims.iter().find_map(|info| info.behind.clone());
+    let table = ada.repo()?.claims()?;
+    assert_eq!(
+        holder(table.claims()).map(|holder| holder.reason),
+        Some("stolen".to_owned())
+    );
+    assert!(!ada.claim(&nas, "d0", false)?);
+    assert!(ada.claim(&nas, "d1", false)?);
+    let now = [("d0", "bob", "held"), ("d1", "ada", "held")];
+    for desk in [&ada, &bob] {
+        desk.fetch(&nas)?;
+        assert_eq!(desk.claims()?, told(&now));
+    }
+    Ok(())
+}
+
+#[test]
+fn claims_of_an_own_clone_that_was_deleted_are_ended_from_another_one() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let (old, bob) = (Desk::at("ada", &nas)?, Desk::at("bob", &nas)?);
+    assert!(old.claim(&nas, "d0", false)?);
+    let new = Desk {
+        place: Place::new()?,
+        user: old.user.clone(),
+    };
+    drop(old);
+    new.fetch(&nas)?;
+    assert!(new.claim(&nas, "d1", false)?);
+    let all = EndOptions {
+        device: *new.user.key.public().as_bytes(),
+        paths: Vec::new(),
+        reason: String::new(),
+        request: request("release"),
+    };
+    let ended = new.repo()?.end_claims(&all)?;
+    assert_eq!(ended.len(), 1, "what is claimed here stays");
+    new.fetch(&nas)?;
+    bob.fetch(&nas)?;
+    assert_eq!(bob.claims()?, told(&[("d1", "ada", "held")]));
+    assert!(bob.claim(&nas, "d0", false)?);
+    Ok(())
+}
+
+#[test]
+fn an_undo_does_nothing_where_the_list_before_cannot_be_read() -> Done {
+    let nas = Place::with_files(1, 5, 10)?;
+    let ada = Desk::at("ada", &nas)?;
+    assert!(ada.note("d0")?);
+    let repo = ada.repo()?;
+    let (key, mut value) = repo.refs().with_prefix("claims/list/")?.remove(0);
+    let good = value.clone();
+    value.truncate(value.len() / 2);
+    set_keys(&repo, &[(&key, Some(value))])?;
+    // It takes the place of the damaged one.
+    set_keys(&repo, &[(&key, Some(good))])?;
+    let made = ada.repo()?.refs().operations(1)?.remove(0);
+    let undone = ada.undo(UndoWhat::Operation(encode_hex(&made.id)));
+    assert!(undone.is_err(), "it would release everything");
+    assert_eq!(ada.claims()?, told(&[("d0", "ada", "noted")]));
+    Ok(())
+}
+
+#[test]
 fn a_reader_tells_only_claims_of_devices_that_the_server_knows() -> Done {
     let nas = Place::with_files(1, 5, 10)?;
     let ada = Desk::at("ada", &nas)?;
@@ -347,11 +452,20 @@ fn what_a_peer_tells_is_checked_before_it_is_taken() -> Done {
     *bad.last_mut().ok_or("bytes")? ^= 1;
     later[0] = 2;
     assert!(ReceivedClaims::default().add(&[bad]).is_err());
-    assert!(
-        ReceivedClaims::default()
-            .add(&[vec![1; 600 << 10]])
-            .is_err()
-    );
+    // Each of many good lists is checked, so there may not be too many, and not too much of them.
+    let most = vec![good.to_vec(); MAX_LISTS];
+    let mut received = ReceivedClaims::default();
+    received.add(&most)?;
+    assert!(received.add(&most[..1]).is_err());
+    for n in 0..900 {
+        ada.note(&format!("{n:0>100}"))?;
+    }
+    let book = ada.repo()?.claim_book()?;
+    let long = book.lists().next().ok_or("a list")?.as_bytes().to_vec();
+    let fit = MAX_BOOK_BYTES / long.len();
+    let mut received = ReceivedClaims::default();
+    received.add(&vec![long.clone(); fit])?;
+    assert!(received.add(&[long]).is_err());
     let mut received = ReceivedClaims::default();
     received.add(&[later])?;
     assert_eq!(

@@ -9,7 +9,7 @@ mod tests;
 
 use super::Tag;
 use crate::format::ClaimsFile;
-use dmv_core::claims::{HeldClaims, SignedList};
+use dmv_core::claims::{HeldClaims, RuleChange, SignedList};
 
 /// How often it tries. Each time, another writer was faster, or there was no answer.
 const TRIES: u32 = 32;
@@ -80,6 +80,8 @@ pub enum ClaimsEnd {
     Told(Box<ClaimsFile>),
     /// The store takes no such file; this is what it has.
     NotTold(Box<ClaimsFile>),
+    /// There is no room for the lists; this is what the store has.
+    NoRoom(Box<ClaimsFile>),
     /// Nobody knows. The file could not be read.
     Unknown,
 }
@@ -95,8 +97,8 @@ pub enum ClaimsStep {
 /// Tells claims.
 pub struct ClaimsMachine {
     lists: Vec<SignedList>,
-    /// Whether pushes are to keep to claims, if that is to change.
-    enforced: Option<bool>,
+    /// A rule for pushes that is to change.
+    change: Option<RuleChange>,
     rules: ClaimRules,
     attempts: u32,
     /// Whether an attempt may still land.
@@ -108,10 +110,10 @@ pub struct ClaimsMachine {
 
 impl ClaimsMachine {
     /// Begins to tell these lists.
-    pub fn new(lists: Vec<SignedList>, enforced: Option<bool>) -> ClaimsMachine {
+    pub fn new(lists: Vec<SignedList>, change: Option<RuleChange>) -> ClaimsMachine {
         ClaimsMachine {
             lists,
-            enforced,
+            change,
             rules: ClaimRules::default(),
             attempts: 0,
             is_unclear: false,
@@ -180,9 +182,21 @@ impl ClaimsMachine {
             ClaimsFile::default().with(&self.lists, before)
         };
         next.generation = read.generation;
-        next.enforced = self.enforced.unwrap_or(read.enforced);
+        // Nobody could read a larger file. Whoever changes a setting needs no room.
+        let has_room = next.fits();
+        if !has_room {
+            next = read.clone();
+        }
+        if let Some(change) = self.change {
+            next.rules = read.rules.with(change);
+        }
         if next == read {
-            return ClaimsStep::End(ClaimsEnd::Told(Box::new(read)));
+            let file = Box::new(read);
+            return ClaimsStep::End(if has_room {
+                ClaimsEnd::Told(file)
+            } else {
+                ClaimsEnd::NoRoom(file)
+            });
         }
         next.generation += 1;
         (self.read, self.planned) = (read, next.clone());

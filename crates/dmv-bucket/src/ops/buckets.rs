@@ -8,7 +8,7 @@ use crate::peer::serve_bucket;
 use dmv_core::job::Job;
 use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 use dmv_core::threads;
-use dmv_net::ops::{Buckets, ClaimTarget, PushTarget, Remote, SessionError};
+use dmv_net::ops::{Buckets, ClaimTarget, PushOpening, PushTarget, Remote, SessionError};
 use dmv_net::session::{Link, NetError, PurgeAnswer};
 use dmv_net::transport::{BucketAddress, Purpose};
 use std::path::Path;
@@ -37,10 +37,10 @@ impl Buckets for CallerBuckets<'_> {
         &'b self,
         repo: &'b Repo,
         address: &BucketAddress,
-        dry_run: bool,
+        opening: PushOpening,
         job: &'b Job,
     ) -> Result<Box<dyn PushTarget + 'b>, Box<SessionError>> {
-        let open = OpenBucket::open(repo, address, dry_run, self.0, job)?;
+        let open = OpenBucket::open(repo, address, opening, self.0, job)?;
         Ok(Box::new(open))
     }
 

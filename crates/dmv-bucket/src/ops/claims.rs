@@ -2,8 +2,8 @@
 
 use super::caller::BucketCaller;
 use crate::store::Store;
-use crate::work::claims::{BucketClaimsFile, ClaimsFailure};
-use dmv_core::claims::{PLACE_BYTES, SignedList};
+use crate::work::claims::{BucketClaimsFile, ClaimsFailure, ToldFile};
+use dmv_core::claims::{PLACE_BYTES, RuleChange, SignedList};
 use dmv_core::job::Job;
 use dmv_core::repo::ClaimsThere;
 use dmv_net::ops::{BucketClaims, ClaimTarget};
@@ -24,6 +24,18 @@ pub(super) fn with_claims(
     work(&mut OpenClaims { place, file })
 }
 
+/// Reads the claims of a bucket, and tells it nothing.
+pub(super) fn read_claims(
+    files: &Store,
+    address: &BucketAddress,
+    job: &Job,
+) -> Result<BucketClaims, NetError> {
+    let test = Box::new(|| Ok(()));
+    let file = BucketClaimsFile::new(files, true, test, job);
+    let place = address.to_string();
+    OpenClaims { place, file }.tell(&[], None)
+}
+
 struct OpenClaims<'f> {
     place: String,
     file: BucketClaimsFile<'f>,
@@ -33,22 +45,26 @@ impl ClaimTarget for OpenClaims<'_> {
     fn tell(
         &mut self,
         lists: &[SignedList],
-        enforced: Option<bool>,
+        change: Option<RuleChange>,
     ) -> Result<BucketClaims, NetError> {
-        let told = self.file.tell(lists, enforced).map_err(|e| match e {
+        let place = &self.place;
+        let failed = |trouble| NetError::Bucket {
+            place: place.clone(),
+            trouble,
+        };
+        let told = self.file.tell(lists, change).map_err(|e| match e {
             ClaimsFailure::Untested(e) => e,
-            ClaimsFailure::Store(trouble) => NetError::Bucket {
-                place: self.place.clone(),
-                trouble,
-            },
+            ClaimsFailure::Store(trouble) => failed(trouble),
         })?;
+        let ToldFile { file: told, untold } = told;
         Ok(BucketClaims {
             lists: told.book.lists().cloned().collect(),
+            untold: untold.map(failed),
             there: ClaimsThere {
                 // Its root is not read for this.
                 place: [0; PLACE_BYTES],
                 held: told.held,
-                enforced: told.enforced,
+                rules: told.rules,
             },
         })
     }

@@ -2,6 +2,7 @@
 //! the root if no other device has.
 
 use super::caller::BucketCaller;
+use super::claims::read_claims;
 use crate::files::{FileFailure, Files};
 use crate::format::{ROOT, Root, View};
 use crate::machines::{Answer, Request, Stamp, Tag};
@@ -18,7 +19,8 @@ use dmv_core::repo::{
     RepoError, judge_update,
 };
 use dmv_core::store::{RepositoryId, random_bytes};
-use dmv_net::ops::{BucketForecast, PushTarget, SessionError, Step};
+use dmv_core::threads::start_in;
+use dmv_net::ops::{BucketClaims, BucketForecast, PushOpening, PushTarget, SessionError, Step};
 use dmv_net::session::{NetError, Summary};
 use dmv_net::transport::{BucketAddress, Purpose, Url};
 use dmv_net::trouble::{RootLoss, Trouble};
@@ -48,16 +50,18 @@ pub(super) struct OpenBucket<'a> {
     purged: BTreeMap<ObjectId, Arc<Purge>>,
     /// What the bucket has.
     offered: OfferedRefs,
+    /// The claims there, if they were read.
+    claims: Option<Result<BucketClaims, NetError>>,
     summary: Summary,
 }
 
 impl<'a> OpenBucket<'a> {
-    /// Opens the bucket at an address, and reads its root. An empty place gets a first root, unless
-    /// this is a `dry_run`.
+    /// Opens the bucket at an address, and reads its root, and beside that its claims if they are wanted. An empty
+    /// place gets a first root, unless this is a dry run.
     pub fn open(
         repo: &'a Repo,
         address: &BucketAddress,
-        dry_run: bool,
+        opening: PushOpening,
         caller: &'a dyn BucketCaller,
         job: &'a Job,
     ) -> Result<OpenBucket<'a>, Box<SessionError>> {
@@ -82,7 +86,14 @@ impl<'a> OpenBucket<'a> {
                 e => PushError::Caller(Box::new(e)),
             })
         };
-        let found = read_root(&files, &cache, dry_run, &test, job);
+        let (found, claims) = std::thread::scope(|scope| {
+            let read = || read_claims(&files, address, job);
+            let asked = opening.reads_claims.then(|| start_in(scope, read));
+            let found = read_root(&files, &cache, opening.dry_run, &test, job);
+            // Without a thread, the push asks later.
+            let asked = asked.and_then(Result::ok).map(|asked| asked.join());
+            (found, asked.and_then(Result::ok))
+        });
         caller.began(Step::Dialled);
         let (root, view, is_new) =
             found.map_err(|e| SessionError::unanswered(&url, net_error(address, e)))?;
@@ -103,6 +114,7 @@ impl<'a> OpenBucket<'a> {
             view,
             is_new,
             purged,
+            claims,
             summary: Summary::default(),
         })
     }
@@ -200,6 +212,10 @@ impl<'a> OpenBucket<'a> {
 impl PushTarget for OpenBucket<'_> {
     fn offered(&self) -> &OfferedRefs {
         &self.offered
+    }
+
+    fn take_claims(&mut self) -> Option<Result<BucketClaims, NetError>> {
+        self.claims.take()
     }
 
     fn is_unused(&self) -> bool {

@@ -4,7 +4,7 @@ use super::client::{BucketClient, pause_after_lost_races, stays};
 use crate::files::{FileFailure, Files};
 use crate::format::{CLAIMS, ClaimsFile};
 use crate::machines::{ClaimsAnswer, ClaimsEnd, ClaimsMachine, ClaimsRequest, ClaimsStep, Tag};
-use dmv_core::claims::SignedList;
+use dmv_core::claims::{RuleChange, SignedList};
 use dmv_core::job::Job;
 use dmv_net::session::NetError;
 use dmv_net::trouble::Trouble;
@@ -23,6 +23,14 @@ pub struct BucketClaimsFile<'f> {
 struct KnownFile {
     file: ClaimsFile,
     tag: Option<Tag>,
+}
+
+/// What a bucket has after lists were told.
+pub struct ToldFile {
+    /// The file.
+    pub file: ClaimsFile,
+    /// Why it lacks lists, if it does.
+    pub untold: Option<Trouble>,
 }
 
 /// Why nothing was told.
@@ -51,14 +59,14 @@ impl<'f> BucketClaimsFile<'f> {
         }
     }
 
-    /// Tells lists, and sets whether pushes keep to claims, if that is to change. Returns what the bucket has
-    /// then. The first time, this reads the file; later it goes on from what it has seen.
+    /// Tells lists, and changes a rule for pushes, if one is to change. The first time, this reads the
+    /// file; later it goes on from what it has seen.
     pub fn tell(
         &mut self,
         lists: &[SignedList],
-        enforced: Option<bool>,
-    ) -> Result<ClaimsFile, ClaimsFailure> {
-        let mut machine = ClaimsMachine::new(lists.to_vec(), enforced);
+        change: Option<RuleChange>,
+    ) -> Result<ToldFile, ClaimsFailure> {
+        let mut machine = ClaimsMachine::new(lists.to_vec(), change);
         let (mut trouble, mut tag, mut is_tested) = (None, None, false);
         let mut step = match self.known.take() {
             Some(KnownFile { file, tag: known }) => {
@@ -70,19 +78,18 @@ impl<'f> BucketClaimsFile<'f> {
         loop {
             let request = match step {
                 ClaimsStep::Ask(request) => request,
-                // Claims can wait for the next contact. A setting cannot.
-                ClaimsStep::End(ClaimsEnd::NotTold(file))
-                    if enforced.is_some_and(|wanted| wanted != file.enforced) =>
-                {
-                    return Err(ClaimsFailure::Store(trouble.unwrap_or(Trouble::Mirror)));
+                ClaimsStep::End(ClaimsEnd::Told(file)) => return Ok(self.told(*file, tag, None)),
+                ClaimsStep::End(ClaimsEnd::NoRoom(file)) => {
+                    return Ok(self.told(*file, tag, Some(Trouble::NoRoomForClaims)));
                 }
-                ClaimsStep::End(ClaimsEnd::Told(file) | ClaimsEnd::NotTold(file)) => {
-                    let file = *file;
-                    self.known = Some(KnownFile {
-                        file: file.clone(),
-                        tag,
-                    });
-                    return Ok(file);
+                ClaimsStep::End(ClaimsEnd::NotTold(file)) => {
+                    let why = trouble.unwrap_or(Trouble::Mirror);
+                    // Claims can wait for the next contact. A setting cannot.
+                    return if change.is_some_and(|change| file.rules.with(change) != file.rules) {
+                        Err(ClaimsFailure::Store(why))
+                    } else {
+                        Ok(self.told(*file, tag, Some(why)))
+                    };
                 }
                 ClaimsStep::End(ClaimsEnd::Unknown) => {
                     let unclear = || Trouble::Cut("no answer that helps".to_owned());
@@ -99,6 +106,15 @@ impl<'f> BucketClaimsFile<'f> {
             }
             step = machine.answer(answer);
         }
+    }
+
+    /// Remembers what the bucket has.
+    fn told(&mut self, file: ClaimsFile, tag: Option<Tag>, untold: Option<Trouble>) -> ToldFile {
+        self.known = Some(KnownFile {
+            file: file.clone(),
+            tag,
+        });
+        ToldFile { file, untold }
     }
 
     fn ask(&self, request: ClaimsRequest, trouble: &mut Option<Trouble>) -> ClaimsAnswer {

@@ -13,7 +13,7 @@ use dmv_core::repo::{
 };
 use dmv_core::worktree::select::Paths;
 use dmv_net::ops;
-use dmv_net::ops::{OpsError, Remote};
+use dmv_net::ops::{OpsError, Remote, SessionError};
 use dmv_net::session::NetError;
 
 /// Say that you work on files or directories, so that others do not
@@ -130,10 +130,16 @@ fn ask(
         Ok(Arbitration { outcome, failure })
     };
     match done {
-        Ok(report) if report.is_known => Ok(Arbitration {
-            outcome: Some(report.outcome),
-            failure: None,
-        }),
+        Ok(report) if report.is_known => {
+            let untold = report
+                .untold
+                .map(|e| SessionError::unanswered(&remote.url, e));
+            let failure = untold.map(|e| remote_failure(context, &remote, OpsError::Session(e)));
+            Ok(Arbitration {
+                outcome: Some(report.outcome),
+                failure,
+            })
+        }
         Ok(report) => failed(Some(report.outcome), too_old(&remote)),
         Err(e) => match e.source {
             // The disk or the NAS is away.
@@ -230,7 +236,7 @@ fn value(at: &RepoPath, state: &str, info: &ClaimInfo) -> Json {
 
 /// Says which paths are claimed, and where they are held.
 fn tell(context: &Context, repo: &Repo, paths: &[RepoPath]) -> Result<(), Failure> {
-    let table = repo.claims()?;
+    let table = repo.claims_on(paths.iter())?;
     for at in paths {
         let mut claims = table.claims().iter();
         let Some(info) = claims.find(|info| info.is_here && info.claim.path == *at) else {

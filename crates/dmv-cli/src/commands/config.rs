@@ -1,8 +1,8 @@
 //! `dmv config`
 
 use crate::config::{
-    BUDGET, CLAIMS_ENFORCE, KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of,
-    no_home, of_remote, size, user_file, variable,
+    BUDGET, CLAIMS_ENFORCE, KEYS, Key, Kind, Origin, PUSH_SIGNED, REMOTES, Scope, check, edit,
+    find, list_of, no_home, of_remote, size, user_file, variable,
 };
 #[cfg(feature = "store")]
 use crate::on_demand::remote_failure;
@@ -10,6 +10,9 @@ use crate::ownership::find_own;
 #[cfg(feature = "store")]
 use crate::peers::{Call, remote};
 use crate::prelude::*;
+use dmv_core::claims::PushRule;
+#[cfg(feature = "store")]
+use dmv_core::claims::RuleChange;
 use dmv_core::repo::CONFIG_FILE;
 #[cfg(feature = "store")]
 use dmv_net::ops;
@@ -52,7 +55,7 @@ enum Command {
         value: String,
         #[command(flatten)]
         file: WhichFile,
-        /// Change claims.enforce at the bucket of this remote
+        /// Change claims.enforce or push.require-signed at the bucket of this remote
         #[cfg(feature = "store")]
         #[arg(long, value_name = "REMOTE", conflicts_with = "user", add = candidates::remote())]
         at: Option<String>,
@@ -94,13 +97,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             check(key, value, "")?;
             #[cfg(feature = "store")]
             if let Some(remote) = at {
-                return enforce_at(context, key, value == "true", remote);
+                return set_at(context, key, value == "true", remote);
             }
             if key.name == BUDGET {
                 return set_budget(context, file, size(value));
             }
-            if key.name == CLAIMS_ENFORCE {
-                return enforce_claims(context, file, value == "true");
+            if let Some(rule) = push_rule(key) {
+                return set_rule(context, file, rule, value == "true");
             }
             if key.kind == Kind::Alias {
                 check_alias(key, &context.program())?;
@@ -134,8 +137,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             if key.name == BUDGET {
                 return set_budget(context, file, None);
             }
-            if key.name == CLAIMS_ENFORCE {
-                return enforce_claims(context, file, false);
+            if let Some(rule) = push_rule(key) {
+                return set_rule(context, file, rule, false);
             }
             let for_all = for_user(key, None);
             edit(&file.path(for_all)?, file.whose(), |document| {
@@ -164,40 +167,65 @@ fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
 
 /// Returns the value of a setting and where it comes from.
 fn value_of(context: &Context, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
-    if ![BUDGET, CLAIMS_ENFORCE].contains(&&*key.name) {
+    let rule = push_rule(key);
+    if key.name != BUDGET && rule.is_none() {
         return context.config()?.get(key);
     }
     // Outside of a repository, none of them is set.
     let Ok(repo) = context.repo_as_it_is() else {
         return Ok(None);
     };
-    let value = if key.name == BUDGET {
-        repo.budget()?.map(|bytes| bytes.to_string())
-    } else {
-        repo.claims_here()?.enforced.then(|| "true".to_owned())
+    let is_set = |applies: bool| applies.then(|| "true".to_owned());
+    let value = match rule {
+        None => repo.budget()?.map(|bytes| bytes.to_string()),
+        Some(PushRule::Claims) => is_set(repo.claims_here()?.rules.keeps_to_claims),
+        Some(PushRule::Signatures) => is_set(repo.requires_signatures()?),
     };
     Ok(value.map(|value| (value, Origin::Repository)))
 }
 
-/// Sets whether pushes to this repository keep to claims. It is an operation, which can be undone.
-fn enforce_claims(context: &Context, file: &WhichFile, enforced: bool) -> Result<u8, Failure> {
-    refuse_for_all(file, CLAIMS_ENFORCE)?;
-    let request = context.request()?;
-    context.repo()?.enforce_claims(enforced, &request)?;
+/// The rule for pushes that a setting is about. The repository keeps it, not its file of settings.
+fn push_rule(key: &Key) -> Option<PushRule> {
+    match &*key.name {
+        CLAIMS_ENFORCE => Some(PushRule::Claims),
+        PUSH_SIGNED => Some(PushRule::Signatures),
+        _ => None,
+    }
+}
+
+/// Changes a rule for pushes to this repository. It is an operation, which can be undone.
+fn set_rule(
+    context: &Context,
+    file: &WhichFile,
+    rule: PushRule,
+    applies: bool,
+) -> Result<u8, Failure> {
+    let (repo, request) = (context.repo()?, context.request()?);
+    match rule {
+        PushRule::Claims => {
+            refuse_for_all(file, CLAIMS_ENFORCE)?;
+            repo.enforce_claims(applies, &request)?;
+        }
+        PushRule::Signatures => {
+            refuse_for_all(file, PUSH_SIGNED)?;
+            repo.require_signatures(applies, &request)?;
+        }
+    }
     Ok(EXIT_OK)
 }
 
-/// Sets whether pushes to a bucket keep to claims.
+/// Changes a rule for pushes to a bucket.
 #[cfg(feature = "store")]
-fn enforce_at(context: &Context, key: &Key, enforced: bool, name: &str) -> Result<u8, Failure> {
+fn set_at(context: &Context, key: &Key, applies: bool, name: &str) -> Result<u8, Failure> {
     let remote = remote(context, Some(name))?;
-    if key.name != CLAIMS_ENFORCE || !remote.url.is_bucket() {
-        let message = format!("--at is for {CLAIMS_ENFORCE} at buckets");
+    let Some(rule) = push_rule(key).filter(|_| remote.url.is_bucket()) else {
+        let message = format!("--at is for {CLAIMS_ENFORCE} and {PUSH_SIGNED} at buckets");
         return Err(Failure::usage(message).hint("dmv config set, in the repository itself"));
-    }
+    };
+    let change = RuleChange { rule, applies };
     let (repo, request) = (context.repo()?, context.request()?);
     let call = Call::new(context);
-    let done = ops::enforce_claims(&repo, &remote, enforced, &request, &call, &context.job);
+    let done = ops::change_push_rule(&repo, &remote, change, &request, &call, &context.job);
     drop(call);
     done.map_err(|e| remote_failure(context, &remote, e.into()))?;
     Ok(EXIT_OK)

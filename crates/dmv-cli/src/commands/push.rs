@@ -82,6 +82,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));
     report.add(done.summary.clone(), done.moved.clone());
+    report.held.clone_from(&done.held);
     report.idle = Some(format!("already up to date with {}", remote.name));
     report.way_back = way_back(&remote);
     if done.foreseen.is_some() {

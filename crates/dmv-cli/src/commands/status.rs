@@ -378,11 +378,7 @@ fn print(
 
 /// Which of the changed files others have claimed, in JSON.
 fn claim_values(claims: &[ClaimedPath]) -> Json {
-    let value = |claimed: &ClaimedPath| {
-        let mut value = path(&claimed.path);
-        value.extend(claims::value(&claimed.info));
-        value
-    };
+    let value = |claimed: &ClaimedPath| claims::value_of_path(&claimed.path, &claimed.info);
     Json::List(claims.iter().map(value).collect())
 }
 

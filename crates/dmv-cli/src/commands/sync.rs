@@ -67,6 +67,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 behind |= !found.behind.is_empty();
                 done.push(name.as_str());
                 report.add(found.summary.clone(), found.pushed.clone());
+                report.held.extend_from_slice(&found.held);
                 if names.len() > 1 {
                     report.name_taker(name);
                 }

@@ -1,14 +1,16 @@
 //! `dmv verify-commit`
 
 use crate::prelude::*;
+use crate::print::tags;
 use crate::signers::{known_signers, told};
 use dmv_core::history::paths::PathLog;
 use dmv_core::repo::SignatureState;
 
-/// Check who has signed commits
+/// Check who has signed commits and tags
 ///
 /// A signature is good if it is of this commit, by a key that you know: your own, or that of a device in
-/// 'dmv peers' or with a name of yours. Without good signatures of all commits, the exit code is 1.
+/// 'dmv peers' or with a name of yours. Without good signatures of all commits, the exit code is 1. The name of an
+/// annotated tag means the tag, and NAME~0 its commit.
 #[derive(clap::Args)]
 #[command(
     name = "verify-commit",
@@ -27,6 +29,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let checker = repo.signature_checker(&known_signers)?;
     let mut all_good = true;
     for revision in &args.revisions {
+        if repo.annotated_tag(revision)?.is_some() {
+            let tag = tags::checked(&repo, &checker, revision)?;
+            all_good &= tag.check.state == SignatureState::Good;
+            tags::print(context, &tag)?;
+            continue;
+        }
         for id in commits(context, &repo, revision)? {
             let check = checker.check(&id, &repo.read_commit(&id)?)?;
             all_good &= check.state == SignatureState::Good;

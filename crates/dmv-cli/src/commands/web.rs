@@ -15,7 +15,8 @@ use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
 use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::repo::{
-    OperationRequest, PlaceError, RefChange, RepositoryLocation, Who, Whose, WorktreeSettings,
+    KnownSigners, OperationRequest, PlaceError, RefChange, RepositoryLocation, Who, Whose,
+    WorktreeSettings,
 };
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
@@ -319,6 +320,11 @@ impl Caller for PageCaller {
             })
         };
         remotes().map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    fn known_signers(&self) -> Result<KnownSigners, NetError> {
+        let known = signers::known_signers(&self.0);
+        known.map_err(|failure| NetError::Caller(Box::new(failure)))
     }
 
     #[cfg(feature = "store")]

@@ -30,6 +30,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
         Trouble::Cold => ("cold", EXIT_ABSENT),
         Trouble::Full(_) => ("full", EXIT_OTHER),
         Trouble::Unsupported(_) => ("unsafe-store", EXIT_REFUSED),
+        Trouble::NoRoomForClaims => ("no-room", EXIT_OTHER),
         Trouble::Busy => ("busy", EXIT_BUSY),
         Trouble::Purged => ("purged-meanwhile", EXIT_BUSY),
         Trouble::ContentExpired => ("expired-meanwhile", EXIT_BUSY),
@@ -111,6 +112,7 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<Hint> {
             "free space in the store, or raise the quota; then run the same command again"
         }
         Trouble::Unsupported(_) => "dmv remote check NAME",
+        Trouble::NoRoomForClaims => "dmv release, or end those of a device: dmv release --of",
         Trouble::Busy | Trouble::Cut(_) | Trouble::Purged | Trouble::ContentExpired => {
             "run the same command again to continue"
         }

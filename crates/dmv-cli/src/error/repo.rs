@@ -28,6 +28,9 @@ use std::path::Path;
 /// Hints that several failures share.
 const NEWER: &str = "install a newer version of dmv";
 const LATER: &str = "run the same command again when the other one has ended";
+/// The hint where a commit is not signed. A device key is on the allow-list of a repository, or not.
+const SIGN: &str =
+    "dmv commit --amend --sign for the last commit; or name its device: dmv trust KEY --name NAME";
 const AGAIN: &str = "run the same command again";
 /// The hint where a transfer was cut off.
 pub const CONTINUE: &str = "run the same command again to continue";
@@ -60,6 +63,9 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Claim(ClaimError::None(_)) => {
             hinted("no-claim", EXIT_OTHER, "dmv claims --mine")
         }
+        RepoError::Claim(ClaimError::NoneOfDevice(_)) => {
+            hinted("no-claim", EXIT_OTHER, "dmv claims")
+        }
         RepoError::Claim(ClaimError::Full(_)) => hinted("no-room", EXIT_OTHER, "dmv claims"),
         RepoError::Claim(_) => ("cannot-claim", EXIT_OTHER, None),
         RepoError::Object(ObjectError::TooNew { .. }) => hinted("too-new", EXIT_TOO_NEW, NEWER),
@@ -70,6 +76,7 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
         RepoError::OverBudget => over_budget(),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        RepoError::Untrusted(_) => hinted("unsigned", EXIT_PERMISSION, SIGN),
         RepoError::Unsigned(_) => hinted("cannot-sign", EXIT_OTHER, "dmv config list"),
         RepoError::Unchecked(_) => hinted("cannot-check", EXIT_OTHER, "dmv config list"),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
@@ -603,6 +610,7 @@ fn sort_refs(e: &RefsError) -> ErrorClass {
         RefsError::Replaced(db) if !db.exists() => damaged("dmv recover"),
         RefsError::Replaced(_) => hinted("changed-meanwhile", EXIT_BUSY, AGAIN),
         RefsError::NotStored { .. } => damaged("dmv verify"),
+        RefsError::TooLarge { .. } => ("too-large", EXIT_OTHER, None),
         RefsError::ReadOnly(_) => sort_unwritable(),
         RefsError::File(e) | RefsError::Lock(e) => sort_file(e),
         _ if e.is_disk_full() => hinted("disk-full", EXIT_OTHER, FULL),

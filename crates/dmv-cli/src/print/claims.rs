@@ -5,7 +5,7 @@ use crate::context::now;
 use crate::date::ago;
 use crate::prelude::*;
 use dmv_core::hash::encode_hex;
-use dmv_core::repo::ClaimInfo;
+use dmv_core::repo::{ClaimInfo, Precedence};
 use std::collections::BTreeMap;
 
 /// How many warnings a command prints at most.
@@ -40,7 +40,11 @@ impl<'c> ClaimLine<'c> {
             self.whose()
         );
         if let Some(holder) = &info.behind {
-            text.push_str(&format!("; {} has it", who(holder)));
+            let has = match holder.how {
+                Precedence::Ended => "has ended it",
+                Precedence::Took | Precedence::First => "has it",
+            };
+            text.push_str(&format!("; {} {has}", who(holder)));
         }
         text
     }
@@ -79,7 +83,8 @@ impl ToJson for ClaimLine<'_> {
             mine: info.is_own,
             reason: info.claim.reason,
             behind?: info.behind.as_ref().map(|holder| object! {
-                holder.{by}, device: encode_hex(&holder.device), taken: holder.took,
+                holder.{by}, device: encode_hex(&holder.device),
+                taken: holder.how == Precedence::Took,
             }),
         }
     }
@@ -122,6 +127,13 @@ pub fn value(info: &ClaimInfo) -> Json {
     }
 }
 
+/// The same with the path.
+pub fn value_of_path(at: &RepoPath, info: &ClaimInfo) -> Json {
+    let mut all = path(at);
+    all.extend(value(info));
+    all
+}
+
 /// Returns the claims of others on some paths. Without paths, and where nobody has claimed anything, this
 /// costs nothing.
 pub fn of_others<'p>(
@@ -132,11 +144,9 @@ pub fn of_others<'p>(
     if paths.peek().is_none() {
         return Ok(Vec::new());
     }
-    let table = repo.claims()?;
-    if table.claims().iter().all(|info| info.is_own) {
-        return Ok(Vec::new());
-    }
-    let found = paths.filter_map(|path| {
+    let paths: Vec<&RepoPath> = paths.collect();
+    let table = repo.claims_on(paths.iter().copied())?;
+    let found = paths.into_iter().filter_map(|path| {
         let info = table.others_on(path).next()?.clone();
         let path = path.clone();
         Some(ClaimedPath { path, info })

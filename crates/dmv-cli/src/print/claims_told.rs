@@ -3,7 +3,7 @@
 use crate::peers::Call;
 use crate::prelude::*;
 use dmv_net::ops;
-use dmv_net::ops::Remote;
+use dmv_net::ops::{Remote, TellOutcome};
 
 /// Tells remotes what is claimed here. Those that cannot be reached hear it by the next connection.
 pub fn tell_remotes(context: &Context, repo: &Repo, remotes: impl Iterator<Item = Remote>) {
@@ -13,10 +13,14 @@ pub fn tell_remotes(context: &Context, repo: &Repo, remotes: impl Iterator<Item 
         drop(call);
         let name = clean(&remote.name);
         match done {
-            Ok(true) => {}
-            Ok(false) => context
+            Ok(TellOutcome::Told) => {}
+            Ok(TellOutcome::Unknown) => context
                 .ui
                 .note(format_args!("note: {name} does not know claims")),
+            Ok(TellOutcome::Untold(why)) => context.ui.note(format_args!(
+                "note: {name} has not taken your claims: {}; the next connection tells them",
+                Failure::from(why).message
+            )),
             Err(e) => context.ui.note(format_args!(
                 "note: {name} was not asked: {}; the next connection tells it",
                 Failure::from(e.source).message

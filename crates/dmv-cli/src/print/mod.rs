@@ -17,6 +17,7 @@ pub mod refs;
 pub mod replaced_branches;
 pub mod replay;
 pub mod signatures;
+pub mod tags;
 pub mod undo;
 #[cfg(feature = "store")]
 pub mod undo_at_bucket;

@@ -1,12 +1,12 @@
 //! What a push has not done, and why, also for the pages of `dmv web`.
 
+use crate::ownership::path_argument;
 #[cfg(feature = "web")]
 use crate::peers::closed;
 use crate::prelude::*;
-use crate::print::claims::told;
 use crate::print::replaced_branches::{is_replaced, way_past_replaced};
 use crate::traffic::{Report, done_to, name};
-use dmv_core::repo::{RefChange, RefUpdate, Refusal};
+use dmv_core::repo::{RefChange, Refusal};
 #[cfg(feature = "web")]
 use dmv_net::ops::PushReport;
 use dmv_net::ops::Remote;
@@ -22,6 +22,7 @@ pub fn refused(repo: &Repo, to: &Remote, done: &PushReport) -> Option<Failure> {
     let mut report = Report::default();
     report.closed = (!done.may_push).then(|| closed(&to.url, done.read_only));
     report.add(done.summary.clone(), done.moved.clone());
+    report.held.clone_from(&done.held);
     refusal(repo, &report, to).err()
 }
 
@@ -38,10 +39,6 @@ pub fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure>
         n => format!(", and {} more", n - 1),
     };
     let ((done, at), because) = (done_to(first), report.why(first));
-    let because = match held(repo, to, first) {
-        Some(held) => format!("{because}: {held}"),
-        None => because.to_owned(),
-    };
     let message = format!("{name} was not {done} {at} {remote}: {because}{more}");
     let code = match why {
         Refusal::InUse => "in-use",
@@ -56,7 +53,13 @@ pub fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure>
     Err(match (why, first.new) {
         (Refusal::BadName, _) => failure,
         (Refusal::InUse, _) => failure.hint(way_off_branch(&to.url)),
-        (Refusal::Held, _) => failure.hint("dmv claims, then: dmv claim --take PATH"),
+        (Refusal::Held, _) => failure.hint(match report.claim_on(first) {
+            Some(claim) => {
+                let path = path_argument(claim.claim.path.as_bytes());
+                hint!("ask them, or: dmv claim --take {}", path)
+            }
+            None => "dmv claims --refresh, then: dmv claim --take PATH".into(),
+        }),
         (Refusal::NotForward, None) => {
             let (remote, name) = (Argument::value(remote), Argument::value(name));
             failure.hint(hint!("dmv push {} --force --delete {}", remote, name))
@@ -78,23 +81,6 @@ pub fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure>
             hint!("dmv pull {}", Argument::value(remote))
         }),
     })
-}
-
-/// Which claim is in the way of a push, in words.
-fn held(repo: &Repo, to: &Remote, moved: &RefChange) -> Option<String> {
-    if moved.refused != Some(Refusal::Held) {
-        return None;
-    }
-    let update = RefUpdate {
-        key: moved.key.clone(),
-        old: moved.old,
-        new: moved.new,
-        force: false,
-    };
-    let there = repo.claims_at(&to.name).ok()?.held;
-    let claim = repo.claim_against_push(&update, &[], &there, repo.own_device());
-    let claim = claim.ok()??;
-    Some(told(&claim.claim.path, &claim))
 }
 
 /// The command that puts the remote repository on another branch.

@@ -77,6 +77,16 @@ pub fn create(
 ) -> Result<(), Failure> {
     let target = repo.resolve(revision.unwrap_or("@"))?;
     repo.create_ref(kind, name, target, context.request()?)?;
+    print_created(context, kind, name, target)
+}
+
+/// Says that a branch or tag was created.
+pub fn print_created(
+    context: &Context,
+    kind: RefKind,
+    name: &str,
+    target: ObjectId,
+) -> Result<(), Failure> {
     let (word, id) = (kind.word(), target.short(SHORT_ID));
     let done = format!("created {word} {name} at {id}");
     print_ref(context, &at(name, target), &done)

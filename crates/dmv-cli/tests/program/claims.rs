@@ -22,6 +22,136 @@ fn told(found: &[Value]) -> Value {
     json!(found.iter().map(line).collect::<Vec<_>>())
 }
 
+/// A disk that keeps to claims, with a first commit of some files.
+fn keeping_disk() -> Outcome<Place> {
+    let disk = Place::with_repository()?;
+    for name in ["rock.psd", "tree.psd", "notes"] {
+        disk.write(name, name)?;
+    }
+    disk.commit("first")?;
+    disk.ok(&["config", "set", "claims.enforce", "true"])?;
+    Ok(disk)
+}
+
+struct Person(Place);
+
+impl Person {
+    /// Commits another content of a file.
+    fn change(&self, path: &str, content: &str) -> Outcome {
+        self.0.write(format!("film/{path}"), content)?;
+        self.0.run(&on(&["commit", "-m", content]))?;
+        Ok(())
+    }
+
+    fn ok(&self, args: &[&str]) -> Outcome<String> {
+        self.0.ok(&on(args))
+    }
+
+    fn refused(&self, args: &[&str]) -> Outcome<String> {
+        self.0.fails(5, &on(args))
+    }
+}
+
+#[test]
+fn a_push_is_refused_where_it_changes_what_others_hold_and_nowhere_else() -> Outcome {
+    let disk = keeping_disk()?;
+    let at = disk.work().display().to_string();
+    let (ada, bob) = (Person(person("Ada", &at)?), Person(person("Bob", &at)?));
+    // Bob has another version on a branch of his since before the claim.
+    bob.ok(&["checkout", "-b", "mine"])?;
+    bob.change("rock.psd", "bob's rock")?;
+    bob.ok(&["push", "origin", "mine"])?;
+    ada.ok(&["claim", "rock.psd", "tree.psd", "-m", "textures"])?;
+
+    // What was pushed before does not come to the branch that the claim is for.
+    bob.ok(&["checkout", "main"])?;
+    bob.ok(&["branch", "first"])?;
+    bob.ok(&["merge", "mine"])?;
+    let said = bob.refused(&["push", "origin", "main"])?;
+    assert!(said.contains("'rock.psd' is claimed by Ada ("), "{said}");
+    assert!(said.contains("dmv claim --take rock.psd"), "{said}");
+    assert!(!said.contains("tree.psd"), "{said}");
+    // Whoever pushes it as a tag first gets no further.
+    bob.ok(&["tag", "sneak"])?;
+    bob.ok(&["push", "origin", "sneak"])?;
+    bob.refused(&["push", "origin", "main"])?;
+    bob.refused(&["push", "origin", "main", "--force"])?;
+    let synced = bob.0.run(&on(&["sync"]))?;
+    assert_eq!(synced.status.code(), Some(3));
+    let said = String::from_utf8(synced.stdout)?;
+    assert!(
+        said.contains("'rock.psd' is claimed by Ada (") && said.contains("just now"),
+        "{said}"
+    );
+    let synced = bob.0.run(&on(&["sync", "--json"]))?;
+    let document: Value = serde_json::from_slice(&synced.stdout)?;
+    let refs = document["refs"].as_array().ok_or("refs")?;
+    let main = refs.iter().find(|at| at["name"] == "main").ok_or("main")?;
+    let held = &main["held"];
+    assert_eq!(
+        json!([held["path"], held["by"]]),
+        json!(["rock.psd", "Ada"])
+    );
+    bob.ok(&["reset", "--hard", "first"])?;
+
+    // A branch that is behind, and one that takes over what Ada has pushed, changes nothing of hers.
+    ada.change("rock.psd", "ada's rock")?;
+    ada.ok(&["push"])?;
+    bob.ok(&["checkout", "-b", "side"])?;
+    bob.change("notes", "bob's notes")?;
+    bob.ok(&["push", "origin", "side"])?;
+    bob.ok(&["fetch"])?;
+    bob.ok(&["merge", "origin/main"])?;
+    bob.ok(&["push", "origin", "side"])?;
+    bob.ok(&["push", "origin", "side", "first"])?;
+    // The claim that is named is the one in the way.
+    bob.change("tree.psd", "bob's tree")?;
+    let said = bob.refused(&["push", "origin", "side"])?;
+    assert!(said.contains("'tree.psd' is claimed by Ada ("), "{said}");
+    bob.ok(&["checkout", "-b", "another"])?;
+    let said = bob.refused(&["push", "origin", "another"])?;
+    assert!(said.contains("'tree.psd' is claimed by Ada ("), "{said}");
+    ada.ok(&["release", "--all"])?;
+    bob.ok(&["push", "origin", "another"])?;
+    Ok(())
+}
+
+#[test]
+fn claims_of_a_lost_device_are_ended_by_its_key() -> Outcome {
+    let disk = keeping_disk()?;
+    let at = disk.work().display().to_string();
+    let (ada, bob) = (Person(person("Ada", &at)?), Person(person("Bob", &at)?));
+    ada.ok(&["claim", "rock.psd", "tree.psd"])?;
+    bob.ok(&["fetch"])?;
+    let device = bob.0.records(&on(&["claims", "--json"]))?[0]["device"].clone();
+    let device = device.as_str().ok_or("a key")?;
+    let said = bob.0.fails(20, &on(&["release", "--of", "zz", "--all"]))?;
+    assert!(
+        said.contains("no device 'zz' has claimed anything"),
+        "{said}"
+    );
+    bob.0
+        .fails(20, &on(&["release", "--of", device, "notes"]))?;
+    let said = bob.ok(&["release", "--of", &device[..12], "rock.psd", "-m", "lost"])?;
+    assert_eq!(said, "ended: rock.psd\n");
+    assert_eq!(
+        bob.ok(&["claim", "rock.psd"])?,
+        "held at origin: rock.psd\n"
+    );
+    let fetched = ada.0.run(&on(&["fetch"]))?;
+    let warned = String::from_utf8(fetched.stderr)?;
+    assert!(
+        warned.contains(") has ended your claim on 'rock.psd': lost"),
+        "{warned}"
+    );
+    let mine = ada.0.records(&on(&["claims", "--mine", "--json"]))?;
+    assert_eq!(
+        json!([mine[0]["state"], mine[1]["state"]]),
+        json!(["ended", "held"])
+    );
+    Ok(())
+}
+
 #[test]
 fn three_people_and_a_disk_know_who_works_on_what() -> Outcome {
     let disk = Place::with_repository()?;

@@ -159,3 +159,107 @@ fn commits_are_signed_and_checked_by_device_and_ssh_keys() -> Outcome {
     assert!(!place.work().join("ran").exists());
     Ok(())
 }
+
+#[test]
+fn a_signed_tag_says_who_has_given_the_name() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "1")?;
+    place.commit("first")?;
+    place.ok(&["tag", "plain"])?;
+    place.ok(&["tag", "noted", "-m", "a note"])?;
+    let said = place.ok(&["tag", "v1.0", "--sign", "-m", "as delivered"])?;
+    assert!(said.starts_with("created tag v1.0 at "), "{said}");
+    assert!(place.ok(&["tag"])?.contains("as delivered"));
+    let head = place.json(&["show", "--json"])?["id"].clone();
+    let key = place.ok(&["id"])?;
+    let good = format!("v1.0  good signature by this device ({})\n", &key[..12]);
+    for command in [["tag", "--verify", "v1.0"], ["verify-commit", "--", "v1.0"]] {
+        assert_eq!(place.ok(&command)?, good, "{command:?}");
+    }
+    let found = place.records(&["tag", "--verify", "v1.0", "--json"])?;
+    assert_eq!(
+        json!([found[0]["tag"], found[0]["signature"]]),
+        json!(["v1.0", "good"])
+    );
+    assert_eq!(found[0]["commit"], head, "the tagged commit");
+    // The commit itself is not signed, and a tag without a signature neither.
+    for args in [
+        ["verify-commit", "v1.0~0"],
+        ["tag", "--verify=plain"],
+        ["tag", "--verify=noted"],
+    ] {
+        let done = place.run(&args)?;
+        assert_eq!(done.status.code(), Some(1), "{args:?}");
+        assert!(
+            String::from_utf8(done.stdout)?.contains("not signed"),
+            "{args:?}"
+        );
+    }
+    place.fails(20, &["tag", "--verify", "none"])?;
+    let log = place.ok(&["log", "--signatures"])?;
+    assert!(
+        log.contains("not signed; tag v1.0: good signature by this device"),
+        "{log}"
+    );
+    // It is good at the others', too, as soon as they know the key, and only under its name.
+    let bob = Place::new()?;
+    bob.ok(&["clone", &place.work().display().to_string(), "film"])?;
+    fn at<'a>(args: &[&'a str]) -> Vec<&'a str> {
+        [&["-C", "film"], args].concat()
+    }
+    let done = bob.run(&at(&["tag", "--verify", "v1.0"]))?;
+    assert!(String::from_utf8(done.stdout)?.contains("signed by an unknown key"));
+    bob.ok(&at(&["trust", key.trim(), "--name", "ada"]))?;
+    let said = bob.ok(&at(&["tag", "--verify", "v1.0"]))?;
+    assert!(said.starts_with("v1.0  good signature by ada ("), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_repository_can_take_only_signed_commits() -> Outcome {
+    let disk = Place::with_repository()?;
+    disk.write("a", "1")?;
+    disk.commit("first, not signed")?;
+    let ada = Place::new()?;
+    ada.ok(&["clone", &disk.work().display().to_string(), "film"])?;
+    let on = |args: &[&str]| -> Vec<String> {
+        let all = ["-C", "film"].iter().chain(args);
+        all.map(|arg| (*arg).to_owned()).collect()
+    };
+    disk.ok(&["config", "set", "push.require-signed", "true"])?;
+    assert_eq!(
+        disk.ok(&["config", "get", "push.require-signed"])?,
+        "true\n"
+    );
+    ada.write("film/a", "2")?;
+    ada.ok(&on(&["commit", "-m", "second"]))?;
+    let said = ada.fails(12, &on(&["push"]))?;
+    let id = ada.json(&on(&["show", "--json"]))?["id"].clone();
+    let short = &id.as_str().ok_or("an id")?[..12];
+    assert!(
+        said.contains(&format!("commit {short} is not signed")),
+        "{said}"
+    );
+    assert!(said.contains("nothing was pushed"), "{said}");
+    // Neither does a tag bring it there.
+    ada.ok(&on(&["tag", "sneak"]))?;
+    ada.fails(12, &on(&["push", "origin", "sneak"]))?;
+    ada.ok(&on(&["tag", "-d", "sneak"]))?;
+    ada.ok(&on(&["commit", "--amend", "--sign", "-m", "second"]))?;
+    let said = ada.fails(12, &on(&["push"]))?;
+    assert!(
+        said.contains("is signed by a key that is not known there"),
+        "{said}"
+    );
+    let key = ada.ok(&["id"])?;
+    disk.ok(&["trust", key.trim(), "--name", "ada", "--write"])?;
+    ada.ok(&on(&["push"]))?;
+    // A branch without new commits, and the first commit that was there before, need no signature.
+    ada.ok(&on(&["branch", "old", "@~1"]))?;
+    ada.ok(&on(&["push", "origin", "old"]))?;
+    disk.ok(&["config", "set", "push.require-signed", "false"])?;
+    ada.write("film/a", "3")?;
+    ada.ok(&on(&["commit", "-m", "third"]))?;
+    ada.ok(&on(&["push"]))?;
+    Ok(())
+}

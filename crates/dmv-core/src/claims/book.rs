@@ -1,8 +1,8 @@
 //! The newest list of each writer.
 
 use super::{
-    Claim, ClaimList, MAX_BOOK_BYTES, MAX_CLAIMS, MAX_LISTS, MAX_LISTS_OF_DEVICE, MAX_TIME_AHEAD,
-    SignedList, Writer,
+    Claim, ClaimEnding, ClaimList, DEVICE_BYTES, MAX_BOOK_BYTES, MAX_CLAIMS, MAX_LISTS,
+    MAX_LISTS_OF_DEVICE, MAX_TIME_AHEAD, PLACE_BYTES, SignedList, Writer,
 };
 use crate::hash::{ID_BYTES, chunk_id};
 use std::collections::BTreeMap;
@@ -14,6 +14,62 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimBook {
     lists: BTreeMap<Writer, SignedList>,
+    size: BookSize,
+}
+
+/// What the limits of a book are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct BookSize {
+    /// Claims, and what has ended claims.
+    claims: usize,
+    bytes: usize,
+}
+
+impl BookSize {
+    fn of(list: &SignedList) -> BookSize {
+        BookSize {
+            claims: list.list().claims.len() + list.list().endings.len(),
+            bytes: list.as_bytes().len(),
+        }
+    }
+
+    fn with(self, other: &BookSize) -> BookSize {
+        BookSize {
+            claims: self.claims + other.claims,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    fn without(self, other: &BookSize) -> BookSize {
+        BookSize {
+            claims: self.claims - other.claims,
+            bytes: self.bytes - other.bytes,
+        }
+    }
+}
+
+/// What has ended claims, by the bytes of their paths.
+#[derive(Default)]
+pub struct Endings<'b> {
+    at: BTreeMap<&'b [u8], Vec<WrittenEnding<'b>>>,
+}
+
+/// What has ended a claim, and the list that says so.
+#[derive(Clone, Copy)]
+pub struct WrittenEnding<'b> {
+    /// The list.
+    pub list: &'b ClaimList,
+    /// What it says.
+    pub ending: &'b ClaimEnding,
+}
+
+impl Endings<'_> {
+    /// Returns what has ended a claim of this writer.
+    pub fn of(&self, writer: &Writer, claim: &Claim) -> Option<&WrittenEnding<'_>> {
+        let of_path = self.at.get(claim.path.as_bytes())?;
+        let mut others = of_path.iter().filter(|other| other.list.writer != *writer);
+        others.find(|other| other.ending.is_of(writer, claim))
+    }
 }
 
 /// Why a book takes no further list.
@@ -35,14 +91,19 @@ impl ClaimBook {
         if known.is_some_and(|known| rank(known) >= rank(&list)) {
             return Ok(false);
         }
-        let before = self.lists.insert(writer, list);
-        if let Err(e) = self.check() {
-            match before {
-                Some(before) => self.lists.insert(writer, before),
-                None => self.lists.remove(&writer),
-            };
-            return Err(e);
+        let gone = known.map_or(BookSize::default(), BookSize::of);
+        let size = self.size.without(&gone).with(&BookSize::of(&list));
+        if size.claims > MAX_CLAIMS {
+            return Err(BookError::Claims);
         }
+        let is_new = known.is_none();
+        let has_room = self.lists.len() < MAX_LISTS
+            && self.lists_of(&writer.device).count() < MAX_LISTS_OF_DEVICE;
+        if size.bytes > MAX_BOOK_BYTES || is_new && !has_room {
+            return Err(BookError::Lists);
+        }
+        self.size = size;
+        self.lists.insert(writer, list);
         Ok(true)
     }
 
@@ -50,36 +111,23 @@ impl ClaimBook {
     /// beyond all others, which nobody could take over any more. A list that is left out stays with its writer.
     pub fn with_room_for(&self, lists: impl IntoIterator<Item = SignedList>) -> ClaimBook {
         let mut book = self.clone();
+        let mut last = book.last_time();
         for list in lists {
-            let latest = book.last_time().saturating_add(MAX_TIME_AHEAD);
-            if list.list().claims.iter().all(|claim| claim.time <= latest) {
-                let _ = book.join(list);
+            let newest = times(list.list()).max().unwrap_or(0);
+            if newest <= last.saturating_add(MAX_TIME_AHEAD) && book.join(list) == Ok(true) {
+                last = last.max(newest);
             }
         }
         book
     }
 
-    fn check(&self) -> Result<(), BookError> {
-        let claims: usize = self
-            .lists
-            .values()
-            .map(|list| list.list().claims.len())
-            .sum();
-        let bytes: usize = self.lists.values().map(|list| list.as_bytes().len()).sum();
-        if claims > MAX_CLAIMS {
-            return Err(BookError::Claims);
-        }
-        let mut devices: BTreeMap<_, usize> = BTreeMap::new();
-        for writer in self.lists.keys() {
-            *devices.entry(writer.device).or_default() += 1;
-        }
-        if devices.values().any(|count| *count > MAX_LISTS_OF_DEVICE) {
-            return Err(BookError::Lists);
-        }
-        if self.lists.len() > MAX_LISTS || bytes > MAX_BOOK_BYTES {
-            return Err(BookError::Lists);
-        }
-        Ok(())
+    fn lists_of(&self, device: &[u8; DEVICE_BYTES]) -> impl Iterator<Item = &SignedList> {
+        let at = |place| Writer {
+            device: *device,
+            place,
+        };
+        let all = at([0; PLACE_BYTES])..=at([u8::MAX; PLACE_BYTES]);
+        self.lists.range(all).map(|(_, list)| list)
     }
 
     /// Returns the list of a writer.
@@ -100,6 +148,25 @@ impl ClaimBook {
             .flat_map(move |list| list.list().claims.iter().map(move |c| (of_list(list), c)))
     }
 
+    /// Returns what has ended claims.
+    pub fn endings(&self) -> Endings<'_> {
+        let mut all = Endings::default();
+        for list in self.lists.values().map(SignedList::list) {
+            for ending in &list.endings {
+                let of_path = all.at.entry(ending.path.as_bytes()).or_default();
+                of_path.push(WrittenEnding { list, ending });
+            }
+        }
+        all
+    }
+
+    /// Returns the claims that nobody has ended, with their writers.
+    pub fn live_claims(&self) -> impl Iterator<Item = (Writer, &Claim)> {
+        let endings = self.endings();
+        self.claims()
+            .filter(move |(writer, claim)| endings.of(writer, claim).is_none())
+    }
+
     /// Returns whether nobody has ever claimed anything.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
@@ -107,8 +174,9 @@ impl ClaimBook {
 
     /// Returns the greatest logical time in the book; 0 if there is no claim.
     pub fn last_time(&self) -> u64 {
-        let claims = self.lists.values().flat_map(|list| &list.list().claims);
-        claims.map(|claim| claim.time).max().unwrap_or(0)
+        let lists = self.lists.values();
+        let times = lists.flat_map(|list| times(list.list()));
+        times.max().unwrap_or(0)
     }
 
     /// Returns the list that the device of this writer would make next, with the claims of its last one.
@@ -129,6 +197,12 @@ impl ClaimBook {
         let hash: [u8; ID_BYTES] = *chunk_id(&all).as_bytes();
         *hash.first_chunk().expect("a hash is longer")
     }
+}
+
+/// Returns the logical times in a list.
+fn times(list: &ClaimList) -> impl Iterator<Item = u64> {
+    let claims = list.claims.iter().map(|claim| claim.time);
+    claims.chain(list.endings.iter().map(|ending| ending.time))
 }
 
 fn rank(list: &SignedList) -> (u64, &[u8]) {

@@ -1,8 +1,8 @@
 //! The bytes of a list of claims, and its signature.
 
 use super::{
-    Claim, ClaimList, DEVICE_BYTES, MAX_BY_BYTES, MAX_CLAIMS, MAX_LIST_BYTES, MAX_REASON_BYTES,
-    MAX_TIME, PLACE_BYTES, Writer,
+    Claim, ClaimEnding, ClaimList, DEVICE_BYTES, MAX_BY_BYTES, MAX_CLAIMS, MAX_LIST_BYTES,
+    MAX_REASON_BYTES, MAX_TIME, PLACE_BYTES, Writer,
 };
 use crate::hash::ObjectId;
 use crate::limits::{MAX_PATH_BYTES, MAX_REF_BYTES};
@@ -16,7 +16,10 @@ pub const DOMAIN: &str = "dmv-claims-1";
 /// The signature of a list, by the key of its device.
 pub type ClaimSignature = [u8; DEVICE_SIGNATURE_BYTES];
 
+/// The version of a list that has ended no claim of others.
 const VERSION: u8 = 1;
+/// The version of the other lists. There is none between: a vector has it for that of a later program.
+const VERSION_WITH_ENDINGS: u8 = 3;
 const HAS_BASE: u8 = 1;
 const HAS_VERSION: u8 = 2;
 const TAKES: u8 = 4;
@@ -88,7 +91,10 @@ impl ClaimList {
 
     /// Encodes the list without its signature.
     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        let mut out = vec![VERSION];
+        let mut out = vec![match self.endings.len() {
+            0 => VERSION,
+            _ => VERSION_WITH_ENDINGS,
+        }];
         out.extend_from_slice(&self.writer.device);
         out.extend_from_slice(&self.writer.place);
         put_varint(&mut out, self.number);
@@ -96,6 +102,12 @@ impl ClaimList {
         put_varint(&mut out, self.claims.len() as u64);
         for claim in &self.claims {
             put_claim(&mut out, claim);
+        }
+        if !self.endings.is_empty() {
+            put_varint(&mut out, self.endings.len() as u64);
+            self.endings
+                .iter()
+                .for_each(|ending| put_ending(&mut out, ending));
         }
         // The decoder knows all rules.
         let mut input = Decoder::new(&out);
@@ -129,8 +141,19 @@ fn put_claim(out: &mut Vec<u8>, claim: &Claim) {
     put_bytes(out, claim.reason.as_bytes());
 }
 
+fn put_ending(out: &mut Vec<u8>, ending: &ClaimEnding) {
+    put_bytes(out, ending.path.as_bytes());
+    out.extend_from_slice(&ending.device);
+    put_varint(out, ending.time);
+    out.extend_from_slice(&ending.since.to_le_bytes());
+    put_bytes(out, ending.reason.as_bytes());
+}
+
 fn decode_list(input: &mut Decoder<'_>) -> Result<ClaimList, DecodeError> {
-    input.version(VERSION..=VERSION)?;
+    let version = input.version(VERSION..=VERSION_WITH_ENDINGS)?;
+    if ![VERSION, VERSION_WITH_ENDINGS].contains(&version) {
+        return Err(input.too_new());
+    }
     let device = array::<DEVICE_BYTES>(input)?;
     let place = array::<PLACE_BYTES>(input)?;
     let number = input.varint()?;
@@ -148,13 +171,51 @@ fn decode_list(input: &mut Decoder<'_>) -> Result<ClaimList, DecodeError> {
         }
         claims.push(claim);
     }
+    let endings = match version {
+        VERSION_WITH_ENDINGS => decode_endings(input)?,
+        _ => Vec::new(),
+    };
     let writer = Writer { device, place };
     Ok(ClaimList {
         writer,
         number,
         by,
         claims,
+        endings,
     })
+}
+
+fn decode_endings(input: &mut Decoder<'_>) -> Result<Vec<ClaimEnding>, DecodeError> {
+    let count = input.varint_up_to(MAX_CLAIMS as u64, "too many claims were ended")?;
+    if count == 0 {
+        return Err(input.error("list of this version has ended no claim"));
+    }
+    let mut endings: Vec<ClaimEnding> = Vec::new();
+    for _ in 0..count {
+        let ending = ClaimEnding {
+            path: decode_path(input)?,
+            device: array::<DEVICE_BYTES>(input)?,
+            time: decode_time(input)?,
+            since: input.i64()?,
+            reason: line(input, MAX_REASON_BYTES, "reason is too long")?,
+        };
+        if endings
+            .last()
+            .is_some_and(|last| last.key() >= ending.key())
+        {
+            return Err(input.error("ended claims are not in order"));
+        }
+        endings.push(ending);
+    }
+    Ok(endings)
+}
+
+fn decode_time(input: &mut Decoder<'_>) -> Result<u64, DecodeError> {
+    let time = input.varint_up_to(MAX_TIME, "logical time is too great")?;
+    if time == 0 {
+        return Err(input.error("claim has no logical time"));
+    }
+    Ok(time)
 }
 
 fn decode_claim(input: &mut Decoder<'_>) -> Result<Claim, DecodeError> {
@@ -172,17 +233,13 @@ fn decode_claim(input: &mut Decoder<'_>) -> Result<Claim, DecodeError> {
     let base = id(input, HAS_BASE)?;
     let version = id(input, HAS_VERSION)?;
     let branch = line(input, MAX_REF_BYTES, "branch of a claim is too long")?;
-    let time = input.varint_up_to(MAX_TIME, "logical time is too great")?;
-    if time == 0 {
-        return Err(input.error("claim has no logical time"));
-    }
     Ok(Claim {
         path,
         branch,
         base,
         version,
         takes: flags & TAKES != 0,
-        time,
+        time: decode_time(input)?,
         since: input.i64()?,
         reason: line(input, MAX_REASON_BYTES, "reason is too long")?,
     })

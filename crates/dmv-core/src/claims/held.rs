@@ -64,7 +64,7 @@ impl HeldClaims {
     pub fn decode(bytes: &[u8]) -> Result<HeldClaims, DecodeError> {
         let mut input = Decoder::new(bytes);
         input.version(VERSION..=VERSION)?;
-        let mut claims = BTreeSet::new();
+        let mut claims = Vec::new();
         let mut before: Option<Writer> = None;
         for _ in 0..input.varint_up_to(MAX_LISTS as u64, "too many lists")? {
             let writer = Writer {
@@ -84,14 +84,16 @@ impl HeldClaims {
                     return Err(input.error("claims are not in order"));
                 }
                 last = Some(path.clone());
-                claims.insert(ClaimRef { writer, path });
+                claims.push(ClaimRef { writer, path });
             }
             if count == 0 {
                 return Err(input.error("a writer without claims"));
             }
         }
         input.finish()?;
-        Ok(HeldClaims { claims })
+        Ok(HeldClaims {
+            claims: claims.into_iter().collect(),
+        })
     }
 }
 
@@ -100,11 +102,19 @@ impl HeldClaims {
 /// What holds goes on to hold until its writer drops it or somebody takes it over. Other claims follow in the
 /// order of their logical times and keys. One holds unless one of another device on a common path does, or if
 /// it takes that one over, which it can only if its time is later. Without `before`, the answer depends on the
-/// book alone, so everybody with the same book gives the same one.
+/// book alone, so everybody with the same book gives the same one. A claim that somebody has ended never holds.
 pub fn settle(book: &ClaimBook, before: &HeldClaims) -> HeldClaims {
+    settle_some(book.live_claims(), before)
+}
+
+/// The same for some claims: those that nobody has ended on some paths, and all that overlap them.
+pub fn settle_some<'b>(
+    claims: impl Iterator<Item = (Writer, &'b Claim)>,
+    before: &HeldClaims,
+) -> HeldClaims {
     let mut index = PathIndex::default();
     let mut waiting = Vec::new();
-    for (writer, claim) in book.claims() {
+    for (writer, claim) in claims {
         let path = claim.path.clone();
         if before.has(&ClaimRef { writer, path }) {
             index.add(&claim.path, IndexedClaim { writer, claim });

@@ -11,9 +11,9 @@ mod path_index;
 #[cfg(test)]
 mod tests;
 
-pub use book::{BookError, ClaimBook};
+pub use book::{BookError, ClaimBook, Endings, WrittenEnding};
 pub use codec::{ClaimSignature, DOMAIN, SignedList};
-pub use held::{ClaimRef, HeldClaims, settle};
+pub use held::{ClaimRef, HeldClaims, settle, settle_some};
 pub use path_index::PathIndex;
 
 use crate::hash::ObjectId;
@@ -28,7 +28,7 @@ pub const PLACE_BYTES: usize = 16;
 pub const MAX_REASON_BYTES: usize = 200;
 /// Bytes of the name of who claims.
 pub const MAX_BY_BYTES: usize = 255;
-/// Claims of a repository, in all lists together.
+/// Claims of a repository, in all lists together, with what has ended claims.
 pub const MAX_CLAIMS: usize = 4096;
 /// Lists of a repository, with empty ones.
 pub const MAX_LISTS: usize = 1024;
@@ -42,6 +42,57 @@ pub const MAX_LIST_BYTES: usize = MAX_SUBSET_BYTES;
 pub const MAX_BOOK_BYTES: usize = 768 << 10;
 /// Greatest logical time.
 pub const MAX_TIME: u64 = 1 << 62;
+
+/// What a place demands of pushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PushRules {
+    /// Whether pushes keep to the claims that hold there.
+    pub keeps_to_claims: bool,
+    /// Whether pushes bring only signed commits.
+    pub needs_signatures: bool,
+}
+
+/// One of the rules for pushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushRule {
+    /// Pushes keep to claims.
+    Claims,
+    /// Pushes bring only signed commits.
+    Signatures,
+}
+
+/// A change of the rules for pushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleChange {
+    /// The rule.
+    pub rule: PushRule,
+    /// Whether it is to apply.
+    pub applies: bool,
+}
+
+impl PushRules {
+    /// Returns the rules after a change.
+    pub fn with(mut self, change: RuleChange) -> PushRules {
+        match change.rule {
+            PushRule::Claims => self.keeps_to_claims = change.applies,
+            PushRule::Signatures => self.needs_signatures = change.applies,
+        }
+        self
+    }
+
+    /// Returns the bits of the rules: 1 for claims, 2 for signatures.
+    pub fn bits(self) -> u8 {
+        u8::from(self.keeps_to_claims) | u8::from(self.needs_signatures) << 1
+    }
+
+    /// Returns the rules with these bits; `None` if there is no such rule.
+    pub fn from_bits(bits: u8) -> Option<PushRules> {
+        (bits < 4).then_some(PushRules {
+            keeps_to_claims: bits & 1 != 0,
+            needs_signatures: bits & 2 != 0,
+        })
+    }
+}
 
 /// Who writes a list: a device, in one of its repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +124,33 @@ pub struct Claim {
     pub reason: String,
 }
 
+/// What ends a claim of somebody else, such as one of a device that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimEnding {
+    /// The path of the claim, exactly.
+    pub path: RepoPath,
+    /// Whose claim it is: that of any other writer with this device.
+    pub device: [u8; DEVICE_BYTES],
+    /// The logical time. Only earlier claims end.
+    pub time: u64,
+    /// When, in seconds since 1970, by the writer's clock. Only for people.
+    pub since: i64,
+    /// Why, in one line. May be empty.
+    pub reason: String,
+}
+
+impl ClaimEnding {
+    /// Returns the order in a list.
+    fn key(&self) -> (&[u8], &[u8; DEVICE_BYTES]) {
+        (self.path.as_bytes(), &self.device)
+    }
+
+    /// Returns whether it is about a claim, if that is one of another writer.
+    pub fn is_of(&self, writer: &Writer, claim: &Claim) -> bool {
+        self.path == claim.path && self.device == writer.device && self.time > claim.time
+    }
+}
+
 /// All claims of one writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimList {
@@ -84,6 +162,8 @@ pub struct ClaimList {
     pub by: String,
     /// The claims, in strictly rising byte order of their paths.
     pub claims: Vec<Claim>,
+    /// The claims of others that it has ended, in strictly rising order of their paths and devices.
+    pub endings: Vec<ClaimEnding>,
 }
 
 impl ClaimList {
@@ -94,6 +174,7 @@ impl ClaimList {
             number: 0,
             by: String::new(),
             claims: Vec::new(),
+            endings: Vec::new(),
         }
     }
 
@@ -111,6 +192,17 @@ impl ClaimList {
         {
             Ok(at) => self.claims[at] = claim,
             Err(at) => self.claims.insert(at, claim),
+        }
+    }
+
+    /// Adds an ending, in place of one of the same claim.
+    pub fn end(&mut self, ending: ClaimEnding) {
+        match self
+            .endings
+            .binary_search_by(|known| known.key().cmp(&ending.key()))
+        {
+            Ok(at) => self.endings[at] = ending,
+            Err(at) => self.endings.insert(at, ending),
         }
     }
 }

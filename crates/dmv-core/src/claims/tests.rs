@@ -46,6 +46,7 @@ fn list(n: u8, number: u64, claims: Vec<Claim>) -> SignedList {
         number,
         by,
         claims,
+        endings: Vec::new(),
     };
     signed(list, n)
 }
@@ -259,6 +260,7 @@ fn a_book_keeps_to_its_limits() {
             number: 1,
             by: String::new(),
             claims: Vec::new(),
+            endings: Vec::new(),
         };
         let has_room = usize::from(writer.place[0]) < MAX_LISTS_OF_DEVICE;
         let taken = of_one.join(signed(list, 1));
@@ -293,6 +295,85 @@ fn held_claims_have_one_encoding() {
     assert!(HeldClaims::decode(&[2, 0]).is_err(), "a later version");
 }
 
+fn ending(at: &str, of: u8, time: u64) -> ClaimEnding {
+    ClaimEnding {
+        path: path(at),
+        device: writer(of).device,
+        time,
+        since: 0,
+        reason: String::new(),
+    }
+}
+
+fn with_endings(n: u8, number: u64, endings: Vec<ClaimEnding>) -> SignedList {
+    let list = list(n, number, Vec::new()).list().clone();
+    signed(ClaimList { endings, ..list }, n)
+}
+
+#[test]
+fn what_was_ended_holds_no_longer_until_it_is_claimed_again() {
+    let ada = list(1, 1, vec![claim("a", 5), claim("b", 5)]);
+    let before = settle(&book(std::slice::from_ref(&ada)), &HeldClaims::default());
+    for (time, rest) in [(5, vec!["a", "b"]), (6, vec!["b"])] {
+        let known = book(&[ada.clone(), with_endings(2, 1, vec![ending("a", 1, time)])]);
+        let held = holders(&known, &before);
+        let rest: Vec<_> = rest.into_iter().map(|at| (1, at.to_owned())).collect();
+        assert_eq!(held, rest, "{time}");
+    }
+    // Nobody ends a claim above or below, or one of another device, and nobody his own.
+    for other in [ending("a/x", 1, 6), ending("a", 3, 6), ending("ab", 1, 6)] {
+        let known = book(&[ada.clone(), with_endings(2, 1, vec![other])]);
+        assert_eq!(holders(&known, &before).len(), 2);
+    }
+    let mut own = ada.list().clone();
+    own.endings = vec![ending("a", 1, 6)];
+    own.number = 2;
+    assert_eq!(holders(&book(&[signed(own, 1)]), &before).len(), 2);
+    // The device is alive and claims again.
+    let ended = with_endings(2, 1, vec![ending("a", 1, 6)]);
+    let known = book(&[list(1, 2, vec![claim("a", 7)]), ended.clone()]);
+    assert_eq!(holders(&known, &before), [(1, "a".to_owned())]);
+    // Somebody else has the path now, and his claim is later than the end.
+    let known = book(&[ada, ended, list(3, 1, vec![claim("a", 7)])]);
+    let held = settle(&known, &before);
+    assert_eq!(
+        holders(&known, &held),
+        [(1, "b".to_owned()), (3, "a".to_owned())]
+    );
+    assert_eq!(known.last_time(), 7);
+}
+
+#[test]
+fn ended_claims_have_one_encoding() {
+    let good = with_endings(
+        1,
+        4,
+        vec![ending("a", 2, 9), ending("a", 3, 9), ending("b", 2, 8)],
+    );
+    assert_eq!(SignedList::decode(good.as_bytes()), Ok(good.clone()));
+    assert_eq!(book(std::slice::from_ref(&good)).last_time(), 9);
+    for bit in (0..good.as_bytes().len() * 8).step_by(7) {
+        let mut bad = good.as_bytes().to_vec();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(SignedList::decode(&bad).is_err(), "bit {bit}");
+    }
+    let refused = |endings: Vec<ClaimEnding>| {
+        let list = good.list().clone();
+        ClaimList { endings, ..list }.statement().is_err()
+    };
+    assert!(refused(vec![ending("b", 2, 1), ending("a", 2, 1)]));
+    assert!(refused(vec![ending("a", 2, 1), ending("a", 2, 1)]));
+    assert!(refused(vec![ending("a", 2, 0)]));
+    // A list without any has the first version.
+    assert_eq!(good.as_bytes()[0], 3);
+    let mut bad = list(1, 4, Vec::new()).as_bytes().to_vec();
+    bad[0] = 3;
+    bad.insert(bad.len() - 64, 0);
+    assert!(SignedList::decode_checked(&bad).is_err());
+    bad[0] = 2;
+    assert!(SignedList::decode_checked(&bad).is_err_and(|e| e.is_too_new()));
+}
+
 /// A peer of the random histories: its own list and what it has heard.
 struct Peer {
     n: u8,
@@ -306,7 +387,12 @@ impl Peer {
         const PATHS: [&str; 5] = ["a", "a/b", "a/b/c", "d", "d/e"];
         let at = PATHS[rng.below(5) as usize];
         let mut next = self.book.next_list(writer(self.n));
-        match rng.below(3) {
+        match rng.below(4) {
+            3 => next.end(ending(
+                at,
+                1 + rng.below(3) as u8,
+                self.book.last_time() + 1,
+            )),
             0 => next.claims.retain(|known| known.path != path(at)),
             n => next.put(Claim {
                 takes: n == 1,
@@ -383,7 +469,7 @@ fn peers_that_have_met_agree_after_any_history() {
         assert_eq!(answers[1], answers[2], "seed {seed}");
         let paths: BTreeSet<_> = peers[0]
             .book
-            .claims()
+            .live_claims()
             .map(|(_, claim)| &claim.path)
             .collect();
         assert_eq!(paths.is_empty(), answers[0].is_empty(), "somebody is first");

@@ -212,9 +212,14 @@ impl<'a> Decoder<'a> {
     pub fn version(&mut self, known: RangeInclusive<u8>) -> Result<u8, DecodeError> {
         match self.u8()? {
             version if known.contains(&version) => Ok(version),
-            version if version > *known.end() => Err(self.error(TOO_NEW)),
+            version if version > *known.end() => Err(self.too_new()),
             _ => Err(self.error("unknown version")),
         }
+    }
+
+    /// Returns the error for a version that only a later program knows.
+    pub fn too_new(&self) -> DecodeError {
+        self.error(TOO_NEW)
     }
 
     /// Reads an object id.

@@ -31,6 +31,8 @@ pub struct Person {
 pub const GIT_KEY: &[u8] = b"git";
 /// The key of the extra that makes a commit an annotated tag: docs/format/git.md, "Tags".
 pub const TAG_KEY: &[u8] = b"tag";
+/// The version of the extra of a tag that was made here. The tag's name follows.
+const OWN_TAG: u8 = 2;
 
 /// A state of the complete tree with its history: docs/format/objects.md, "Commit".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +156,22 @@ impl Commit {
             [tagged] if is_tag => Some(tagged),
             _ => None,
         }
+    }
+
+    /// Returns the extra that makes a commit the annotated tag with this name.
+    pub fn tag_extra(name: &str) -> (Vec<u8>, Vec<u8>) {
+        let value = [&[OWN_TAG], name.as_bytes()].concat();
+        (TAG_KEY.to_vec(), value)
+    }
+
+    /// Returns the name of this annotated tag. A tag that comes from Git has it in its bytes, which only an export
+    /// reads.
+    pub fn tag_name(&self) -> Option<&str> {
+        self.tagged()?;
+        let (_, value) = self.extras.iter().find(|(key, _)| key == TAG_KEY)?;
+        let (version, name) = value.split_first()?;
+        let name = std::str::from_utf8(name).ok()?;
+        (*version == OWN_TAG).then_some(name)
     }
 
     /// Returns the extras that another form of this commit has, too: not those that are about this one alone.

@@ -45,6 +45,14 @@ pub enum RefsError {
         /// The object that the key was to name.
         id: ObjectId,
     },
+    /// A value that the job would set is larger than what any program reads.
+    #[error("{key} cannot be set: {what} is too large; nothing was changed")]
+    TooLarge {
+        /// The beginning of the key.
+        key: String,
+        /// What is too large.
+        what: &'static str,
+    },
     /// The repository cannot be written to.
     #[error("cannot write to {}", .0.display())]
     ReadOnly(PathBuf),

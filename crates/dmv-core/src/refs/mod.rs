@@ -469,6 +469,7 @@ fn check_packs(tx: &Transaction, relied: &[PackId]) -> Result<(), RefsError> {
 
 fn record(tx: &Transaction, new: NewOperation) -> Result<Operation, RefsError> {
     let operation = Operation::after(newest(tx)?.as_ref(), new);
+    operation.check_limits()?;
     {
         let mut query = tx.prepare_cached("SELECT value FROM view WHERE key = ?1")?;
         for change in &operation.changes {
@@ -580,6 +581,10 @@ mod tests {
         for old in [None, Some(&b"2"[..])] {
             assert!(matches!(publish(old, b"3"), Err(RefsError::Moved { .. })));
         }
+        // Nobody could read the record of such a value again.
+        let too_large = vec![b'1'; (128 << 10) + 1];
+        let refused = publish(Some(b"1"), &too_large);
+        assert!(matches!(refused, Err(RefsError::TooLarge { .. })));
         assert_eq!(refs.get("budget")?.as_deref(), Some(&b"1"[..]));
         assert_eq!(
             (refs.operations_before(None, 9)?.len(), log.len()?),
@@ -587,6 +592,8 @@ mod tests {
         );
         publish(Some(b"1"), b"3")?;
         assert_eq!(refs.get("budget")?.as_deref(), Some(&b"3"[..]));
+        publish(Some(b"3"), &too_large[1..])?;
+        assert_eq!(log.operations_within(end, log.len()?)?.len(), 2);
         Ok(())
     }
 

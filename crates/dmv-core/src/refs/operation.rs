@@ -3,7 +3,7 @@
 //! An operation is written to the log pack before the database knows it (docs/format/pack.md), so
 //! the database is never the only copy. The old values make every operation reversible.
 
-use super::NewOperation;
+use super::{NewOperation, RefsError};
 use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::store::random_bytes;
@@ -200,6 +200,34 @@ impl Operation {
             }
         }
         out
+    }
+
+    /// Fails if no program could read this operation again.
+    pub fn check_limits(&self) -> Result<(), RefsError> {
+        let too_large = |change: &Change, what| {
+            let key = clip(&change.key);
+            RefsError::TooLarge { key, what }
+        };
+        for change in &self.changes {
+            if change.key.len() > MAX_KEY_BYTES {
+                return Err(too_large(change, "its name"));
+            }
+            let values = [&change.old, &change.new];
+            if values
+                .into_iter()
+                .flatten()
+                .any(|value| value.len() > MAX_VALUE_BYTES)
+            {
+                return Err(too_large(change, "its value"));
+            }
+        }
+        let is_too_long = || self.encode().len() > MAX_OP_BYTES;
+        match self.changes.first() {
+            Some(first) if self.changes.len() > MAX_OP_CHANGES || is_too_long() => {
+                Err(too_large(first, "the change of it and others at once"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Decodes an operation. Fails for bytes that [`encode`](Self::encode) does not make.

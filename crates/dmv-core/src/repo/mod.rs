@@ -26,8 +26,8 @@ pub use base::budget::disk_size;
 pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{
     AbsentError, BranchError, BusyError, ClaimError, ConflictError, FilesError, LaterChange,
-    LookError, PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UpkeepError,
-    VerbError, WorktreeError,
+    LookError, PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UntrustedCommit,
+    UpkeepError, VerbError, WorktreeError,
 };
 pub use base::head::Head;
 pub use base::keeping::KeepingLock;
@@ -76,8 +76,9 @@ pub use look::newer::{BranchPlace, NewerOptions, NewerReport, NewerVersion, QUIC
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
+pub use peers::claimed_paths::PushedInto;
 pub use peers::claims::{
-    ClaimHolder, ClaimInfo, ClaimTable, ClaimsThere, DisplacedClaim, ToldClaims,
+    ClaimHolder, ClaimInfo, ClaimTable, ClaimsThere, DisplacedClaim, Precedence, ToldClaims,
 };
 pub use peers::exchange::{Mirror, OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
 pub use peers::half::HalfClone;
@@ -105,7 +106,7 @@ pub use upkeep::verify::known::KnownDamage;
 pub use upkeep::verify::{AffectedPath, DamagedObject, LostPack, VerifyDepth, VerifyReport};
 pub use verbs::arrival::ArrivalReport;
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
-pub use verbs::claim::{ClaimOptions, ClaimOutcome, RefusedClaim};
+pub use verbs::claim::{ClaimOptions, ClaimOutcome, EndOptions, RefusedClaim};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
 pub use verbs::onto::{FileFacts, OntoFiles, OntoOptions, OntoReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};
@@ -114,6 +115,7 @@ pub use verbs::replay::ReplayedCommit;
 pub use verbs::reset::{ResetFiles, ResetToReport};
 pub use verbs::resolve::ResolveReport;
 pub use verbs::stash::{StashApplyReport, StashAt, StashInfo, StashOptions, StashPushReport};
+pub use verbs::tag::{AnnotatedTag, TagOptions};
 pub use verbs::undo::{UndoOptions, UndoReport, UndoWhat};
 
 use crate::vfs::OsVfs;

@@ -6,7 +6,7 @@ use super::remote::Remote;
 use super::session_error::SessionError;
 use crate::session::{Link, NetError, PurgeAnswer, Summary};
 use crate::transport::{BucketAddress, Purpose};
-use dmv_core::claims::SignedList;
+use dmv_core::claims::{RuleChange, SignedList};
 use dmv_core::job::Job;
 use dmv_core::repo::{
     ClaimsThere, KnownPurge, OfferedRefs, OperationRequest, RefChange, RefUpdate, Repo,
@@ -24,12 +24,12 @@ pub trait Buckets {
         copies: &Path,
     ) -> Result<Link, NetError>;
 
-    /// Opens a bucket for a push. An empty place gets a repository, unless this is a `dry_run`.
+    /// Opens a bucket for a push. An empty place gets a repository, unless this is a dry run.
     fn open_for_push<'b>(
         &'b self,
         repo: &'b Repo,
         address: &BucketAddress,
-        dry_run: bool,
+        opening: PushOpening,
         job: &'b Job,
     ) -> Result<Box<dyn PushTarget + 'b>, Box<SessionError>>;
 
@@ -52,14 +52,23 @@ pub trait Buckets {
     ) -> Result<PurgeAnswer, Box<SessionError>>;
 }
 
+/// How a bucket is opened for a push.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PushOpening {
+    /// Whether nothing is to change.
+    pub dry_run: bool,
+    /// Whether the claims are read at the same time as the root: a push that asks for them later takes longer.
+    pub reads_claims: bool,
+}
+
 /// The claims of a bucket.
 pub trait ClaimTarget {
-    /// Tells the bucket lists of claims, and sets whether pushes keep to claims, if that is to change. Returns
+    /// Tells the bucket lists of claims, and changes a rule for pushes, if one is to change. Returns
     /// what it has then. A bucket that cannot be written to only answers.
     fn tell(
         &mut self,
         lists: &[SignedList],
-        enforced: Option<bool>,
+        change: Option<RuleChange>,
     ) -> Result<BucketClaims, NetError>;
 }
 
@@ -69,12 +78,17 @@ pub struct BucketClaims {
     pub lists: Vec<SignedList>,
     /// What holds there.
     pub there: ClaimsThere,
+    /// Why it has not taken what was told, if it has not.
+    pub untold: Option<NetError>,
 }
 
 /// A bucket that is open for a push: no program accepts the push there, so this side does all of it.
 pub trait PushTarget {
     /// Returns the refs that the bucket has.
     fn offered(&self) -> &OfferedRefs;
+
+    /// Returns the claims there, once, if they were read when the bucket was opened.
+    fn take_claims(&mut self) -> Option<Result<BucketClaims, NetError>>;
 
     /// Returns whether there was no push yet, so that the next push fills a new repository.
     fn is_unused(&self) -> bool;

@@ -5,7 +5,7 @@ use super::refs::RefTip;
 use super::remote::{Remote, Remotes};
 use crate::session::NetError;
 use crate::transport::{Purpose, Reach, Url, no_buckets};
-use dmv_core::repo::{DisplacedClaim, OperationRequest, RefChange, Repo};
+use dmv_core::repo::{DisplacedClaim, KnownSigners, OperationRequest, RefChange, Repo};
 use std::time::Duration;
 
 /// The program that calls a command. It says how to reach peers, and it may show what the
@@ -22,6 +22,12 @@ pub trait Caller {
     /// Returns the buckets that the program supports. The default is none.
     fn buckets(&self) -> Option<Box<dyn Buckets + '_>> {
         None
+    }
+
+    /// Returns whom the user knows as a signer of commits, for pushes to buckets that want signed ones. The default
+    /// is nobody but the devices on the allow-list.
+    fn known_signers(&self) -> Result<KnownSigners, NetError> {
+        Ok(KnownSigners::default())
     }
 
     /// Called when a connection has brought something about claims that the user should know. The default
@@ -66,6 +72,8 @@ pub enum ClaimsNews<'a> {
     Displaced(&'a [DisplacedClaim]),
     /// The other side's dmv is too old, so the own claims stay here.
     Unknown,
+    /// The claims of a bucket could not be read, so a push was checked against what was known of them.
+    Unreadable(&'a NetError),
 }
 
 /// A step of a command.

@@ -1,14 +1,16 @@
 //! The exchange of claims at the beginning of each session, and pushes that keep to claims.
 
-use super::buckets::ClaimTarget;
+use super::buckets::{BucketClaims, ClaimTarget, PushTarget};
 use super::caller::{Caller, ClaimsNews, buckets_of};
 use crate::session::{Client, NetError};
 use crate::transport::{Purpose, Url};
+use dmv_core::claims::RuleChange;
+use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{
-    ClaimsThere, DisplacedClaim, OfferedRefs, OperationRequest, RefChange, RefUpdate, Refusal,
-    Repo, ToldClaims,
+    ClaimInfo, ClaimsThere, DisplacedClaim, OfferedRefs, OperationRequest, PushedInto, RefChange,
+    RefUpdate, Refusal, Repo, RepoError, ToldClaims,
 };
 
 /// Exchanges the claims of both sides, as every session does first.
@@ -23,7 +25,11 @@ pub(super) fn exchange(
     if let Url::Bucket(_) = url {
         // Each request costs. Where nobody has claimed anything, only news are a reason to ask.
         if asks_bucket(repo, url, caller)? || has_news(repo, &client.offered)? {
-            exchange_at_bucket(repo, url, purpose, caller, job)?;
+            client.claims_there = match exchange_at_bucket(repo, url, purpose, caller, job) {
+                // A fetch does not fail because of claims.
+                Err(NetError::Bucket { .. }) => None,
+                there => Some(there?),
+            };
         }
         return Ok(());
     }
@@ -50,12 +56,11 @@ pub(super) fn exchange(
 }
 
 /// Returns whether a claim is known here, or that a bucket keeps to them.
-pub(super) fn asks_bucket(repo: &Repo, url: &Url, caller: &dyn Caller) -> Result<bool, NetError> {
+fn asks_bucket(repo: &Repo, url: &Url, caller: &dyn Caller) -> Result<bool, NetError> {
     if !repo.claim_book()?.is_empty() {
         return Ok(true);
     }
-    let there = name_of(url, caller)?.map(|name| repo.claims_at(&name));
-    Ok(there.transpose()?.is_some_and(|there| there.enforced))
+    Ok(known_claims(repo, url, caller)?.rules.keeps_to_claims)
 }
 
 /// Returns whether a remote has commits that are not stored here.
@@ -68,31 +73,113 @@ fn has_news(repo: &Repo, offered: &OfferedRefs) -> Result<bool, NetError> {
     Ok(false)
 }
 
-/// The same at a bucket, where this side does all of it. Returns what the bucket has; `None` if it cannot be
-/// told: a transfer does not fail for this.
-pub(super) fn exchange_at_bucket(
+/// The same at a bucket, where this side does all of it. Returns what the bucket has.
+fn exchange_at_bucket(
     repo: &Repo,
     url: &Url,
     purpose: Purpose,
     caller: &dyn Caller,
     job: &Job,
-) -> Result<Option<ClaimsThere>, NetError> {
-    if repo.refs().is_read_only() {
-        return Ok(None);
-    }
+) -> Result<ClaimsThere, NetError> {
     let name = name_of(url, caller)?;
-    let request = caller.reach(url, purpose)?.request;
-    let mut there = None;
-    let told = at_bucket(url, caller, job, &mut |target| {
-        let (displaced, found) = tell_bucket(repo, target, name.as_deref(), None, &request)?;
-        tell_news(caller, &displaced);
-        there = Some(found);
-        Ok(())
-    });
-    match told {
-        Err(NetError::Bucket { .. }) => Ok(None),
-        told => told.map(|()| there),
+    let mut there = known_at(repo, name.as_deref())?;
+    if repo.refs().is_read_only() {
+        return Ok(there);
     }
+    let request = caller.reach(url, purpose)?.request;
+    at_bucket(url, caller, job, &mut |target| {
+        let told = tell_bucket(repo, target, name.as_deref(), None, &request)?;
+        tell_news(caller, &told.displaced);
+        there = told.there;
+        Ok(())
+    })?;
+    Ok(there)
+}
+
+fn known_at(repo: &Repo, name: Option<&str>) -> Result<ClaimsThere, NetError> {
+    let known = name.map(|name| repo.claims_at(name));
+    Ok(known.transpose()?.unwrap_or_default())
+}
+
+/// A push to a bucket that looks at the claims there.
+pub(super) struct AskingPush<'a> {
+    pub repo: &'a Repo,
+    pub url: &'a Url,
+    pub caller: &'a dyn Caller,
+    pub job: &'a Job,
+    /// Whether it tells nothing, and notes nothing.
+    pub dry_run: bool,
+}
+
+impl AskingPush<'_> {
+    /// Returns what a push of these updates has to keep to.
+    ///
+    /// Each push asks: somebody may have claimed a path there, or told the bucket to keep to claims, and this clone
+    /// has not heard of it yet. If the claims cannot be read, the push keeps to what was known of them: a damaged
+    /// file is to stop neither those who may push nor those who wait for a path.
+    pub fn ask(
+        &self,
+        bucket: &mut dyn PushTarget,
+        updates: &[RefUpdate],
+    ) -> Result<ClaimsThere, NetError> {
+        if bucket.is_unused() || updates.iter().all(|update| update.new.is_none()) {
+            return Ok(ClaimsThere::default());
+        }
+        let there = match bucket.take_claims() {
+            Some(Ok(found)) => self.heard(found),
+            Some(Err(e)) => Err(e),
+            None => self.look(),
+        };
+        match there {
+            Err(e @ NetError::Bucket { .. }) => {
+                self.caller.heard_of_claims(ClaimsNews::Unreadable(&e));
+                known_claims(self.repo, self.url, self.caller)
+            }
+            there => there,
+        }
+    }
+
+    /// Asks now.
+    fn look(&self) -> Result<ClaimsThere, NetError> {
+        if !self.dry_run {
+            return exchange_at_bucket(self.repo, self.url, Purpose::Write, self.caller, self.job);
+        }
+        let mut there = ClaimsThere::default();
+        at_bucket(self.url, self.caller, self.job, &mut |target| {
+            there = target.tell(&[], None)?.there;
+            Ok(())
+        })?;
+        Ok(there)
+    }
+
+    /// Notes what was read, and tells the bucket what it lacks.
+    fn heard(&self, found: BucketClaims) -> Result<ClaimsThere, NetError> {
+        let there = found.there.clone();
+        if self.dry_run || self.repo.refs().is_read_only() {
+            return Ok(there);
+        }
+        if self
+            .repo
+            .claim_book()?
+            .lists()
+            .any(|list| !found.lists.contains(list))
+        {
+            return self.look();
+        }
+        let request = self.caller.reach(self.url, Purpose::Write)?.request;
+        let told = ToldClaims {
+            remote: name_of(self.url, self.caller)?,
+            lists: found.lists,
+            there: found.there,
+        };
+        tell_news(self.caller, &self.repo.note_claims(&told, &request)?);
+        Ok(there)
+    }
+}
+
+/// Returns what was last known of the claims at a remote.
+fn known_claims(repo: &Repo, url: &Url, caller: &dyn Caller) -> Result<ClaimsThere, NetError> {
+    known_at(repo, name_of(url, caller)?.as_deref())
 }
 
 /// Calls `work` with the claims of a bucket. Does nothing if the address is none.
@@ -108,23 +195,40 @@ pub(super) fn at_bucket(
     buckets_of(caller, url)?.with_claims(address, job, work)
 }
 
+/// What a bucket was told, and has.
+pub(super) struct TellReport {
+    /// The own claims that somebody else is before now.
+    pub displaced: Vec<DisplacedClaim>,
+    /// What holds there.
+    pub there: ClaimsThere,
+    /// Why it has not taken the claims, if it has not.
+    pub untold: Option<NetError>,
+}
+
 /// Tells a bucket all claims that are known here, and notes what it has.
 pub(super) fn tell_bucket(
     repo: &Repo,
     target: &mut dyn ClaimTarget,
     remote: Option<&str>,
-    enforced: Option<bool>,
+    change: Option<RuleChange>,
     request: &OperationRequest,
-) -> Result<(Vec<DisplacedClaim>, ClaimsThere), NetError> {
+) -> Result<TellReport, NetError> {
     let lists: Vec<_> = repo.claim_book()?.lists().cloned().collect();
-    let told = target.tell(&lists, enforced)?;
-    let there = told.there.clone();
+    let BucketClaims {
+        lists,
+        there,
+        untold,
+    } = target.tell(&lists, change)?;
     let told = ToldClaims {
         remote: remote.map(str::to_owned),
-        lists: told.lists,
-        there: told.there,
+        lists,
+        there: there.clone(),
     };
-    Ok((repo.note_claims(&told, request)?, there))
+    Ok(TellReport {
+        displaced: repo.note_claims(&told, request)?,
+        there,
+        untold,
+    })
 }
 
 /// Returns the name of the remote at an address, if it has one.
@@ -141,35 +245,99 @@ pub(super) fn tell_news(caller: &dyn Caller, displaced: &[DisplacedClaim]) {
     }
 }
 
+/// A ref that stays because of a claim.
+#[derive(Clone, Debug)]
+pub struct HeldRef {
+    /// What was to be done.
+    pub moved: RefChange,
+    /// The claim of another device.
+    pub claim: ClaimInfo,
+}
+
+/// Returns which claims keep refs as they are, as far as this side knows.
+pub(super) fn held_refs(
+    repo: &Repo,
+    moved: &[RefChange],
+    offered: &OfferedRefs,
+    there: Option<&ClaimsThere>,
+) -> Result<Vec<HeldRef>, RepoError> {
+    let mut found = Vec::new();
+    let Some(there) = there else {
+        return Ok(found);
+    };
+    let branches = offered.branches();
+    let into = pushed_into(repo, &branches, there);
+    for moved in moved
+        .iter()
+        .filter(|moved| moved.refused == Some(Refusal::Held))
+    {
+        let update = RefUpdate {
+            key: moved.key.clone(),
+            old: moved.old,
+            new: moved.new,
+            force: false,
+        };
+        let claim = repo.claim_against_push(&update, &into)?;
+        found.extend(claim.map(|claim| HeldRef {
+            moved: moved.clone(),
+            claim,
+        }));
+    }
+    Ok(found)
+}
+
+fn pushed_into<'a>(
+    repo: &Repo,
+    branches: &'a [ObjectId],
+    there: &'a ClaimsThere,
+) -> PushedInto<'a> {
+    PushedInto {
+        branches,
+        held: &there.held,
+        device: repo.own_device(),
+    }
+}
+
 /// Returns the updates of a push that do not pass what others hold, and the others as refused.
 pub(super) fn passable(
     repo: &Repo,
     updates: Vec<RefUpdate>,
     offered: &OfferedRefs,
-    there: Option<&ClaimsThere>,
+    there: &ClaimsThere,
 ) -> Result<Passable, NetError> {
     let mut out = Passable::default();
-    let there = there.filter(|there| there.enforced);
-    let tips: Vec<_> = offered.refs.iter().map(|(_, id)| *id).collect();
+    let branches = offered.branches();
+    let into = pushed_into(repo, &branches, there);
     for update in updates {
-        let held = match there {
-            Some(there) => {
-                let device = repo.own_device();
-                repo.claim_against_push(&update, &tips, &there.held, device)?
-            }
-            None => None,
-        };
-        match held {
-            Some(_) => out.refused.push(RefChange {
+        if there.rules.keeps_to_claims && repo.claim_against_push(&update, &into)?.is_some() {
+            out.refused.push(RefChange {
                 key: update.key,
                 old: update.old,
                 new: update.new,
                 refused: Some(Refusal::Held),
-            }),
-            None => out.updates.push(update),
+            });
+        } else {
+            out.updates.push(update);
         }
     }
     Ok(out)
+}
+
+/// Fails if updates bring a commit without a good signature to a bucket that wants them. Nobody is there to check
+/// it, so the user's own knowledge counts.
+pub(super) fn check_signatures(
+    repo: &Repo,
+    updates: &[RefUpdate],
+    offered: &OfferedRefs,
+    there: &ClaimsThere,
+    caller: &dyn Caller,
+) -> Result<(), NetError> {
+    if !there.rules.needs_signatures {
+        return Ok(());
+    }
+    let new = updates.iter().filter_map(|update| update.new).collect();
+    let known = offered.refs.iter().map(|(_, id)| *id).collect();
+    Ok(repo.check_pushed_signatures(new, known, &caller.known_signers()?)?)
 }
 
 /// What a push may do where claims are kept to.

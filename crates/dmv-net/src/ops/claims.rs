@@ -1,12 +1,13 @@
 //! Commands about claims at remotes: claiming where a remote arbitrates, and telling it.
 
 use super::caller::Caller;
-use super::claim_exchange::{at_bucket, tell_bucket, tell_news};
+use super::claim_exchange::{TellReport, at_bucket, tell_bucket, tell_news};
 use super::dial::session;
 use super::remote::Remote;
 use super::session_error::SessionError;
 use crate::session::NetError;
 use crate::transport::{Purpose, Url};
+use dmv_core::claims::RuleChange;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{ClaimOptions, ClaimOutcome, DisplacedClaim, OperationRequest, Repo};
@@ -21,6 +22,8 @@ pub struct ClaimReport {
     pub outcome: ClaimOutcome,
     /// Whether the remote's dmv knows claims.
     pub is_known: bool,
+    /// Why the remote has not taken the claims, if it has not and says so.
+    pub untold: Option<NetError>,
 }
 
 /// Claims paths where a remote arbitrates. If another device was faster there, nothing stays claimed.
@@ -36,11 +39,12 @@ pub fn claim(
     let (url, request) = (&remote.url, &options.request);
     let name = (!remote.once).then_some(&remote.name[..]);
     if let Url::Bucket(_) = url {
-        let mut outcome = None;
+        let (mut outcome, mut untold) = (None, None);
         let told = at_bucket(url, caller, job, &mut |target| {
             let mut tell = || {
-                let (displaced, _) = tell_bucket(repo, target, name, None, request)?;
-                Ok(displaced)
+                let told = tell_bucket(repo, target, name, None, request)?;
+                untold = told.untold;
+                Ok(told.displaced)
             };
             tell_news(caller, &tell()?);
             outcome = Some(claim_by(repo, options, &mut tell)?);
@@ -48,8 +52,11 @@ pub fn claim(
         });
         told.map_err(|e| SessionError::unanswered(url, e))?;
         let outcome = outcome.expect("it was claimed or refused");
-        let is_known = true;
-        return Ok(ClaimReport { outcome, is_known });
+        return Ok(ClaimReport {
+            outcome,
+            is_known: true,
+            untold,
+        });
     }
     session(repo, url, Purpose::Write, caller, job, |mut client| {
         let is_known = client.knows_claims();
@@ -60,7 +67,11 @@ pub fn claim(
             repo.claim(options)?
         };
         client.finish(Vec::new());
-        Ok(ClaimReport { outcome, is_known })
+        Ok(ClaimReport {
+            outcome,
+            is_known,
+            untold: None,
+        })
     })
 }
 
@@ -98,7 +109,7 @@ fn claim_by(
 
 /// Returns whether some remote holds the claims of this repository on all of the paths.
 fn is_held(repo: &Repo, options: &ClaimOptions) -> Result<bool, NetError> {
-    let table = repo.claims()?;
+    let table = repo.claims_on(options.paths.iter())?;
     let is_held = |path: &RepoPath| {
         let mut claims = table.claims().iter();
         claims.any(|info| info.is_here && info.claim.path == *path && !info.held_at.is_empty())
@@ -108,7 +119,7 @@ fn is_held(repo: &Repo, options: &ClaimOptions) -> Result<bool, NetError> {
 
 /// Returns the paths on which this repository has no claim of this device.
 fn unclaimed(repo: &Repo, paths: &[RepoPath]) -> Result<Vec<RepoPath>, NetError> {
-    let table = repo.claims()?;
+    let table = repo.claims_on(paths.iter())?;
     let is_own = |path: &RepoPath| {
         let mut claims = table.claims().iter();
         claims.any(|info| info.is_here && info.claim.path == *path)
@@ -117,54 +128,78 @@ fn unclaimed(repo: &Repo, paths: &[RepoPath]) -> Result<Vec<RepoPath>, NetError>
     Ok(new.cloned().collect())
 }
 
-/// Exchanges claims with a remote, and does nothing else. Returns whether its dmv knows claims.
+/// What a remote has made of the claims that it was told.
+#[derive(Debug)]
+pub enum TellOutcome {
+    /// It has them.
+    Told,
+    /// It has not taken them.
+    Untold(NetError),
+    /// Its dmv does not know claims.
+    Unknown,
+}
+
+/// Exchanges claims with a remote, and does nothing else.
 pub fn exchange_claims(
     repo: &Repo,
     remote: &Remote,
     caller: &dyn Caller,
     job: &Job,
-) -> Result<bool, Box<SessionError>> {
+) -> Result<TellOutcome, Box<SessionError>> {
     let url = &remote.url;
     if let Url::Bucket(_) = url {
         let request = caller.reach(url, Purpose::Write);
         let told =
             request.and_then(|reach| tell_all(repo, remote, None, &reach.request, caller, job));
-        return told
-            .map(|()| true)
-            .map_err(|e| SessionError::unanswered(url, e));
+        return match told.map_err(|e| SessionError::unanswered(url, e))? {
+            Some(why) => Ok(TellOutcome::Untold(why)),
+            None => Ok(TellOutcome::Told),
+        };
     }
     session(repo, url, Purpose::Write, caller, job, |client| {
         let is_known = client.knows_claims();
         client.finish(Vec::new());
-        Ok(is_known)
+        Ok(if is_known {
+            TellOutcome::Told
+        } else {
+            TellOutcome::Unknown
+        })
     })
 }
 
-/// Sets whether pushes to a bucket keep to the claims that hold there.
-pub fn enforce_claims(
+/// Changes a rule for pushes to a bucket.
+pub fn change_push_rule(
     repo: &Repo,
     remote: &Remote,
-    enforced: bool,
+    change: RuleChange,
     request: &OperationRequest,
     caller: &dyn Caller,
     job: &Job,
 ) -> Result<(), Box<SessionError>> {
-    let told = tell_all(repo, remote, Some(enforced), request, caller, job);
-    told.map_err(|e| SessionError::unanswered(&remote.url, e))
+    let told = tell_all(repo, remote, Some(change), request, caller, job);
+    // The bucket has the setting, perhaps without the claims.
+    told.map(drop)
+        .map_err(|e| SessionError::unanswered(&remote.url, e))
 }
 
+/// Tells a bucket everything. Returns why it has not taken the claims, if it has not.
 fn tell_all(
     repo: &Repo,
     remote: &Remote,
-    enforced: Option<bool>,
+    change: Option<RuleChange>,
     request: &OperationRequest,
     caller: &dyn Caller,
     job: &Job,
-) -> Result<(), NetError> {
+) -> Result<Option<NetError>, NetError> {
     let name = (!remote.once).then_some(&remote.name[..]);
+    let mut why = None;
     at_bucket(&remote.url, caller, job, &mut |target| {
-        let (displaced, _) = tell_bucket(repo, target, name, enforced, request)?;
+        let TellReport {
+            displaced, untold, ..
+        } = tell_bucket(repo, target, name, change, request)?;
         tell_news(caller, &displaced);
+        why = untold;
         Ok(())
-    })
+    })?;
+    Ok(why)
 }

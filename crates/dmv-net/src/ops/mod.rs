@@ -46,9 +46,10 @@ mod supply;
 mod sync;
 
 pub use absent::{Absent, Answer, PeerAnswer};
-pub use buckets::{BucketClaims, BucketForecast, Buckets, ClaimTarget, PushTarget};
+pub use buckets::{BucketClaims, BucketForecast, Buckets, ClaimTarget, PushOpening, PushTarget};
 pub use caller::{Caller, ClaimsNews, ComingPush, Network, Step};
-pub use claims::{ClaimReport, claim, enforce_claims, exchange_claims};
+pub use claim_exchange::HeldRef;
+pub use claims::{ClaimReport, TellOutcome, change_push_rule, claim, exchange_claims};
 pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clone};
 pub use dial::{dial, session};
 pub use error::{CloneError, OpsError};

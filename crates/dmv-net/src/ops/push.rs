@@ -1,7 +1,8 @@
 //! Push: send branches and tags to a remote, or delete them there.
 
+use super::buckets::PushOpening;
 use super::caller::{Caller, ComingPush, buckets_of};
-use super::claim_exchange::{asks_bucket, exchange_at_bucket, passable};
+use super::claim_exchange::{AskingPush, HeldRef, check_signatures, held_refs, passable};
 use super::dial::session_creating;
 use super::error::OpsError;
 use super::forecast::{PushForecast, measure};
@@ -64,6 +65,8 @@ pub struct PushReport {
     pub summary: Summary,
     /// The result for each branch and tag that was not on the remote already.
     pub moved: Vec<RefChange>,
+    /// The claims that keep some of them as they are, as far as they are known.
+    pub held: Vec<HeldRef>,
     /// Whether the push has created the repository there.
     pub created: bool,
     /// Whether the remote accepts pushes.
@@ -175,7 +178,11 @@ fn push_to_bucket(
 ) -> Result<PushReport, OpsError> {
     let url = &options.remote.url;
     let buckets = buckets_of(caller, url).map_err(|e| SessionError::unanswered(url, e))?;
-    let mut bucket = buckets.open_for_push(repo, address, options.dry_run, job)?;
+    let opening = PushOpening {
+        dry_run: options.dry_run,
+        reads_claims: has_news(repo, options)?,
+    };
+    let mut bucket = buckets.open_for_push(repo, address, opening, job)?;
     refuse_known(options, bucket.offered())?;
     let landed = if options.dry_run {
         Vec::new()
@@ -193,13 +200,20 @@ fn push_to_bucket(
     } = Plan::new(repo, options, bucket.offered())?;
     updates.extend(deletions);
     moved.extend(refused);
-    let mut there = None;
-    if !options.dry_run && !created && asks_bucket(repo, url, caller)? {
-        let told = exchange_at_bucket(repo, url, Purpose::Write, caller, job);
-        there = told.map_err(|e| SessionError::unanswered(url, e))?;
-    }
-    let passable = passable(repo, updates, bucket.offered(), there.as_ref())?;
+    let asking = AskingPush {
+        repo,
+        url,
+        caller,
+        job,
+        dry_run: options.dry_run,
+    };
+    let there = asking.ask(&mut *bucket, &updates);
+    let there = there.map_err(|e| SessionError::unanswered(url, e))?;
+    let passable = passable(repo, updates, bucket.offered(), &there)?;
     updates = passable.updates;
+    check_signatures(repo, &updates, bucket.offered(), &there, caller)
+        .map_err(|e| SessionError::unanswered(url, e))?;
+    let held = held_refs(repo, &passable.refused, bucket.offered(), Some(&there))?;
     moved.extend(passable.refused);
     if options.dry_run {
         let forecast = bucket.foresee(&updates)?;
@@ -210,6 +224,7 @@ fn push_to_bucket(
             read_only: None,
             summary: bucket.finish(),
             moved,
+            held,
             foreseen: Some(forecast.foreseen),
             writes: forecast.writes,
             reads: forecast.reads,
@@ -224,10 +239,26 @@ fn push_to_bucket(
         read_only: None,
         summary: bucket.finish(),
         moved,
+        held,
         foreseen: None,
         writes: 0,
         reads: 0,
     })
+}
+
+/// Returns whether the remote lacks something that is to be pushed, as far as this side knows.
+fn has_news(repo: &Repo, options: &PushOptions) -> Result<bool, RepoError> {
+    let remote = options.remote.recorded();
+    for tip in &options.refs {
+        let known = match tip.key.strip_prefix("branch/") {
+            Some(branch) => repo.ref_at(&format!("remote/{remote}/{branch}"))?,
+            None => None,
+        };
+        if known != Some(tip.commit) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the options without what an earlier push has done that had no answer, and what that was of it: a
@@ -295,12 +326,15 @@ fn push_to(
         moved.extend(client.push(deletions)?);
     }
     note(repo, options, &moved, there_already)?;
+    let there = client.claims_there.as_ref();
+    let held = held_refs(repo, &moved, &client.offered, there)?;
     Ok(PushReport {
         created: false,
         may_push: client.may_push(),
         read_only: client.read_only(),
         summary: client.finish(Vec::new()),
         moved,
+        held,
         foreseen: None,
         writes: 0,
         reads: 0,
@@ -337,6 +371,7 @@ fn foresee(
         read_only: client.read_only(),
         summary: client.finish(Vec::new()),
         moved,
+        held: Vec::new(),
         foreseen: Some(foreseen),
         writes: 0,
         reads: 0,

@@ -1,7 +1,8 @@
 //! Sync: fetch from a remote, then push every branch and tag that is ahead of it.
 
+use super::buckets::PushOpening;
 use super::caller::{Caller, ComingPush, buckets_of};
-use super::claim_exchange::passable;
+use super::claim_exchange::{AskingPush, HeldRef, check_signatures, held_refs, passable};
 use super::dial::session;
 use super::error::OpsError;
 use super::fetch::FetchReport;
@@ -40,6 +41,8 @@ pub struct SyncReport {
     pub summary: Summary,
     /// The result for each branch and tag that was pushed.
     pub pushed: Vec<RefChange>,
+    /// The claims that keep some of them as they are, as far as they are known.
+    pub held: Vec<HeldRef>,
     /// Branches with commits on both sides that the other side lacks.
     pub diverged: Vec<String>,
     /// Branches for which the remote has more commits.
@@ -58,6 +61,7 @@ impl From<FetchReport> for SyncReport {
         SyncReport {
             summary: fetched.summary,
             pushed: Vec::new(),
+            held: Vec::new(),
             diverged: Vec::new(),
             behind: Vec::new(),
             unsent: Vec::new(),
@@ -131,16 +135,33 @@ fn sync_bucket(
     goal: &mut PushGoal,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
+    let asking = AskingPush {
+        repo,
+        url,
+        caller,
+        job,
+        dry_run: false,
+    };
     let mut sent = Traffic::default();
     let mut report = session(repo, url, Purpose::Write, caller, job, |client| {
-        sync_with(repo, options, client, &mut |_, updates| {
+        sync_with(repo, options, client, &mut |client, updates| {
             before_push(repo, options, caller, updates)?;
             let buckets = buckets_of(caller, url)?;
-            let opened = buckets.open_for_push(repo, address, false, job);
+            let opening = PushOpening {
+                dry_run: false,
+                reads_claims: client.claims_there.is_none(),
+            };
+            let opened = buckets.open_for_push(repo, address, opening, job);
             let mut bucket = opened.map_err(|e| e.source)?;
-            // What the session has exchanged.
-            let there = repo.claims_at(options.remote.recorded())?;
-            let passable = passable(repo, updates.to_vec(), bucket.offered(), Some(&there))?;
+            // The session has perhaps asked already.
+            let there = match client.claims_there.take() {
+                Some(there) => there,
+                None => asking.ask(&mut *bucket, updates)?,
+            };
+            let passable = passable(repo, updates.to_vec(), bucket.offered(), &there)?;
+            let updates = &passable.updates;
+            check_signatures(repo, updates, bucket.offered(), &there, caller)?;
+            client.claims_there = Some(there);
             goal.note(&passable.updates, bucket.offered());
             let moved = bucket.push(&passable.updates, &options.request);
             let mut moved = moved.map_err(|e| e.source)?;
@@ -195,8 +216,11 @@ fn sync_with(
         ours.forget = std::mem::take(&mut gone);
     }
     let refs = client.name(|| repo.note_remote(remote, &there, &ours, &options.request))?;
+    let pushed = pushed?;
+    let asked = client.claims_there.as_ref();
     Ok(SyncReport {
-        pushed: pushed?,
+        held: held_refs(repo, &pushed, &client.offered, asked)?,
+        pushed,
         summary: client.finish(refs),
         diverged,
         behind,

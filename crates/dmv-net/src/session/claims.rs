@@ -4,7 +4,9 @@ use super::NetError;
 use super::client::Client;
 use super::link::Link;
 use crate::wire::{Access, ClaimsEnd, MAX_CLAIM_LISTS, Message};
-use dmv_core::claims::{ClaimBook, DEVICE_BYTES, HeldClaims, MAX_BOOK_BYTES, SignedList};
+use dmv_core::claims::{
+    ClaimBook, DEVICE_BYTES, HeldClaims, MAX_BOOK_BYTES, PushRules, SignedList,
+};
 use dmv_core::repo::{
     ClaimsThere, DisplacedClaim, OperationRequest, PeerKey, Repo, RepoError, ToldClaims,
 };
@@ -75,7 +77,7 @@ pub fn say_claims(
     }
     let end = ClaimsEnd {
         held: here.held.encode(),
-        enforced: here.enforced,
+        enforced: here.rules.keeps_to_claims,
     };
     link.say(&Message::Claims(Vec::new(), Some(end)))
 }
@@ -156,8 +158,9 @@ impl Client<'_> {
         let known = remote
             .map(|remote| self.repo.claims_at(remote))
             .transpose()?;
-        let is_same = *digest == known.unwrap_or_default().digest(&book)[..];
-        if is_same && !must {
+        let known = known.unwrap_or_default();
+        if *digest == known.digest(&book)[..] && !must {
+            self.claims_there = Some(known);
             return Ok(Vec::new());
         }
         say_lists(&mut self.link, book.lists(), Message::TellClaims)?;
@@ -179,8 +182,13 @@ impl Client<'_> {
         let there = ClaimsThere {
             place: self.server.repository,
             held: HeldClaims::decode(&end.held).map_err(bad)?,
-            enforced: end.enforced,
+            rules: PushRules {
+                keeps_to_claims: end.enforced,
+                // It checks them itself.
+                needs_signatures: false,
+            },
         };
+        self.claims_there = Some(there.clone());
         let told = ToldClaims {
             remote: remote.map(str::to_owned),
             lists: received.into_lists(),

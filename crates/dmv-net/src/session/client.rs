@@ -22,7 +22,8 @@ use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{
-    Expiry, KeepingLock, KnownPurge, OfferedRefs, RefChange, RefUpdate, Refusal, Repo, RepoError,
+    ClaimsThere, Expiry, KeepingLock, KnownPurge, OfferedRefs, RefChange, RefUpdate, Refusal, Repo,
+    RepoError,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub struct Client<'r> {
     pub held: Option<PeerSlice>,
     /// The refs that the server offered when the connection was made.
     pub offered: OfferedRefs,
+    /// What the server has told of claims, if it was asked.
+    pub claims_there: Option<ClaimsThere>,
 }
 
 impl<'r> Client<'r> {
@@ -101,6 +104,7 @@ impl<'r> Client<'r> {
             kept: None,
             fetched: Vec::new(),
             offered,
+            claims_there: None,
         })
     }
 

@@ -283,6 +283,7 @@ impl NetError {
             NetError::Repo(RepoError::Place(PlaceError::ForeignOwner(_))) => Code::Denied,
             NetError::Repo(RepoError::Place(PlaceError::TooNew { .. })) => Code::Version,
             NetError::Repo(RepoError::OverBudget) => Code::Full,
+            NetError::Repo(RepoError::Untrusted(_)) => Code::Denied,
             NetError::Repo(e) => code_of_file(e).unwrap_or(Code::Failed),
             _ => Code::Failed,
         })

@@ -118,6 +118,11 @@ fn told(repo: &Repo, e: &NetError) -> String {
         NetError::Repo(RepoError::Refs(_)) if !text.contains(&place) => {
             format!("{text} (in {place})")
         }
+        NetError::Repo(RepoError::Untrusted(_)) => {
+            format!(
+                "{text}; 'dmv commit --amend --sign' signs the last commit, and 'dmv trust' there lists a key"
+            )
+        }
         _ => text,
     }
 }

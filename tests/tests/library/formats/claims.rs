@@ -1,7 +1,9 @@
 //! Claims against docs/format/claims.md.
 
 use super::vectors::{Outcome, hold_against, key_of_the_pages};
-use dmv_core::claims::{Claim, ClaimBook, ClaimList, HeldClaims, SignedList, Writer, settle};
+use dmv_core::claims::{
+    Claim, ClaimBook, ClaimEnding, ClaimList, HeldClaims, SignedList, Writer, settle,
+};
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::codec::EncodeError;
 use dmv_core::object::name::RepoPath;
@@ -15,7 +17,13 @@ fn list(number: u64, claims: Vec<Claim>) -> Result<SignedList, Box<dyn std::erro
         number,
         by: "Ada".to_owned(),
         claims,
+        endings: Vec::new(),
     };
+    sign(list)
+}
+
+fn sign(list: ClaimList) -> Result<SignedList, Box<dyn std::error::Error>> {
+    let key = key_of_the_pages()?;
     let signature = key.sign_claims(&list.statement()?);
     Ok(SignedList::new(list, &signature)?)
 }
@@ -47,9 +55,23 @@ fn claims_are_the_bytes_of_the_page() -> Outcome {
         reason: "grading \u{e9}".to_owned(),
         ..claim("shots/010", 300)?
     };
+    let ended = |path: &str, device: u8| -> Result<ClaimEnding, Box<dyn std::error::Error>> {
+        Ok(ClaimEnding {
+            path: RepoPath::parse(path.as_bytes())?,
+            device: [device; 32],
+            time: 301,
+            since: 1_795_000_000,
+            reason: "stolen".to_owned(),
+        })
+    };
+    let ending = ClaimList {
+        endings: vec![ended("a", 3)?, ended("a", 4)?],
+        ..list(299, vec![claim("b", 7)?])?.list().clone()
+    };
     let lists = [
         ("list-empty", list(1, Vec::new())?),
         ("list-one", one_list()?),
+        ("list-ending", sign(ending)?),
         ("list-two", list(300, vec![claim("rock.psd", 299)?, full])?),
     ];
     let mut text = "# Values of docs/format/claims.md\n".to_owned();

@@ -8,7 +8,7 @@ use dmv_bucket::format::{
     ClaimsFile, Entry, Expirations, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent,
     Purges, Root, RootPurges, Row, RowKind, View,
 };
-use dmv_core::claims::HeldClaims;
+use dmv_core::claims::{HeldClaims, PushRules};
 use dmv_core::hash::{ObjectId, check, decode_hex, encode_hex};
 use dmv_core::object::codec::DecodeError;
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
@@ -214,7 +214,10 @@ fn of_claims(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
 fn claims() -> Result<ClaimsFile, Box<dyn Error>> {
     let first = ClaimsFile {
         generation: 300,
-        enforced: true,
+        rules: PushRules {
+            keeps_to_claims: true,
+            needs_signatures: false,
+        },
         later: vec![vec![2, 7]],
         ..ClaimsFile::default()
     };

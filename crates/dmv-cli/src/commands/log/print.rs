@@ -7,9 +7,10 @@ use crate::graph::Graph;
 use crate::headline::{header, line, names};
 use crate::prelude::*;
 use crate::print::changes::{CommitAt, Detail, changes};
+use crate::print::tags::checked;
 use crate::signers::told;
 use dmv_core::history::paths::VisitedCommit;
-use dmv_core::repo::{SignatureCheck, SignatureChecker};
+use dmv_core::repo::{SignatureCheck, SignatureChecker, SignatureState};
 use dmv_core::worktree::select::Paths;
 #[cfg(feature = "git")]
 use dmv_git::revision::GitNames;
@@ -83,6 +84,7 @@ impl<'a> Printer<'a> {
         }
         let names = Some(&names).filter(|names| !names.is_empty());
         let signature = signature.as_ref().map(told);
+        let signature = self.with_tags(signature, names)?;
         let text = match (self.oneline, &signature) {
             (true, None) => line(ui, id, commit, names),
             (true, Some(told)) => {
@@ -105,6 +107,25 @@ impl<'a> Printer<'a> {
             self.changes(visited, paths, detail)?;
         }
         Ok(())
+    }
+
+    /// Adds who has signed the tags of a commit to what is said of its own signature.
+    fn with_tags(
+        &self,
+        signature: Option<String>,
+        names: Option<&Vec<String>>,
+    ) -> Result<Option<String>, Failure> {
+        let (Some(mut told), Some(checker)) = (signature, &self.signatures) else {
+            return Ok(None);
+        };
+        let tags = names.into_iter().flatten();
+        for name in tags.filter_map(|name| name.strip_prefix("tag ")) {
+            let tag = checked(self.repo, checker, name)?;
+            if tag.check.state != SignatureState::None {
+                told += &format!("; tag {}: {}", clean(name), tag.words());
+            }
+        }
+        Ok(Some(told))
     }
 
     /// The id that a commit has in Git, if it is shown.

@@ -34,7 +34,7 @@ fn counted(done: &Value) -> Logged {
 }
 
 #[test]
-fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
+fn a_commit_of_ten_small_files_takes_four_requests() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
     };
@@ -44,9 +44,9 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
     place.commit("first")?;
     let before = gateway.logged()?;
     let done = place.json(&["push", "studio", "--json"])?;
-    // The root is not there, nor any folder, the first root, the pack, and the root.
+    // The root and the claims are not there, nor any folder, the first root, the pack, and the root.
     let logged = gateway.logged()?.since(&before);
-    assert_eq!((logged.get, logged.put, logged.list), (1, 3, 1));
+    assert_eq!((logged.get, logged.put, logged.list), (2, 3, 1));
     assert_eq!(counted(&done), logged);
     assert_eq!(done["refs"][0]["name"], "main");
     assert_eq!(done["refs"][0]["refused"], Value::Null);
@@ -56,8 +56,9 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
     place.commit("second")?;
     let before = gateway.logged()?;
     let done = place.json(&["push", "studio", "--json"])?;
+    // The root and the claims at the same time, the pack, and the root.
     let logged = gateway.logged()?.since(&before);
-    assert_eq!((logged.get, logged.put, logged.list), (1, 2, 0));
+    assert_eq!((logged.get, logged.put, logged.list), (2, 2, 0));
     assert_eq!(counted(&done), logged);
     let said = place.ok(&["push", "studio"])?;
     assert!(said.contains("already up to date with studio"), "{said}");
@@ -67,7 +68,7 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
     let said = place.ok(&["push", "studio", "side"])?;
     assert!(said.contains("side  new on the remote"), "{said}");
     assert!(
-        said.contains("2 requests, ") && said.contains("about $0."),
+        said.contains("3 requests, ") && said.contains("about $0."),
         "{said}"
     );
     assert_eq!(gateway.files("film")?, 3, "no pack for a known commit");
@@ -98,17 +99,17 @@ fn a_device_that_cloned_tests_the_store_briefly_and_once() -> Outcome {
         bob.write("f", command)?;
         bob.commit(command)?;
         let foretold = bob.json(&["push", "--dry-run", "--json"])?;
-        assert_eq!(requests(&foretold), 3 + 5, "{foretold}");
+        assert_eq!(requests(&foretold), 4 + 5, "{foretold}");
         let done = bob.run(&[command, "origin", "--json"])?;
         let said = String::from_utf8(done.stderr)?;
         let told = "tested the store before the first change from here: 5 requests";
         assert!(said.contains(told), "{said}");
         let done: Value = serde_json::from_slice(&done.stdout)?;
-        assert!((8..10).contains(&requests(&done)), "{done}");
+        assert!((9..11).contains(&requests(&done)), "{done}");
         bob.write("f", "again")?;
         bob.commit("again")?;
         let done = bob.json(&["push", "--json"])?;
-        assert_eq!(requests(&done), 3, "the verdict is kept");
+        assert_eq!(requests(&done), 4, "the verdict is kept");
         ada.ok(&["pull", "studio"])?;
     }
     Ok(())
@@ -131,7 +132,7 @@ fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outc
     assert!((200..=350).contains(&requests(&done)), "{done}");
     ada.write("f", "two")?;
     ada.commit("two")?;
-    assert_eq!(requests(&ada.json(&push)?), 3);
+    assert_eq!(requests(&ada.json(&push)?), 4);
     Ok(())
 }
 
@@ -191,7 +192,7 @@ fn a_dry_run_foretells_the_push_and_writes_nothing() -> Outcome {
         let before = gateway.logged()?;
         let foretold = place.json(&["push", "studio", "--dry-run", "--json"])?;
         let logged = gateway.logged()?.since(&before);
-        assert_eq!((logged.get, logged.put, logged.delete), (1, 0, 0));
+        assert_eq!((logged.get, logged.put, logged.delete), (2, 0, 0));
         assert_eq!(gateway.files("film")?, files);
         assert_eq!(foretold["refs"][0]["name"], "main");
         let done = place.json(&["push", "studio", "--json"])?;
@@ -209,7 +210,7 @@ fn a_dry_run_foretells_the_push_and_writes_nothing() -> Outcome {
     let said = place.ok(&["push", "studio", "--dry-run"])?;
     assert!(
         said.contains("nothing was sent: a push would send about ")
-            && said.contains("it would take about 3 requests, "),
+            && said.contains("it would take about 4 requests, "),
         "{said}"
     );
     // What a push refuses, its dry run refuses.

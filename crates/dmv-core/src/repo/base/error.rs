@@ -13,6 +13,7 @@ mod files;
 mod look;
 mod place;
 mod revision;
+mod signature;
 mod undo;
 mod upkeep;
 mod verbs;
@@ -27,6 +28,7 @@ pub use files::{FilesError, PathRefusal};
 pub use look::LookError;
 pub use place::PlaceError;
 pub use revision::RevisionError;
+pub use signature::UntrustedCommit;
 pub use undo::{LaterChange, UndoError};
 pub use upkeep::UpkeepError;
 pub use verbs::VerbError;
@@ -113,6 +115,9 @@ pub enum RepoError {
     /// The user wants signed commits, and this one cannot be signed. Nothing was committed.
     #[error("cannot sign the commit: {0}")]
     Unsigned(String),
+    /// Only signed commits may be pushed. Nothing was pushed.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedCommit),
     /// A signature cannot be checked, so nothing is known of it.
     #[error("cannot check the signature: {0}")]
     Unchecked(String),

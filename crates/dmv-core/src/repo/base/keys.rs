@@ -43,6 +43,9 @@ pub const KEEP_RULES: &str = "keep/rules";
 /// The key of the limit on the repository's size.
 pub const BUDGET: &str = "budget";
 
+/// The key that says that pushes may bring only signed commits.
+pub const PUSH_SIGNED: &str = "push/signed";
+
 /// The prefix of the keys about claims. None of their values names an object that has to stay.
 const CLAIMS: &str = "claims";
 
@@ -69,18 +72,23 @@ pub fn claim_list_key(writer: &Writer) -> String {
     format!("{CLAIM_LISTS}{device}/{place}")
 }
 
+/// Returns whether a key is about claims that somebody makes, and not about keeping to them.
+pub fn is_about_claims(key: &str) -> bool {
+    [CLAIM_LISTS, CLAIMS_HELD, CLAIMS_AT]
+        .iter()
+        .any(|prefix| key.starts_with(prefix))
+}
+
 /// Returns whether a key only records what others have claimed: a list that was not made in the repository
 /// with this id, or what holds.
 pub fn is_about_claims_of_others(key: &str, repository: &[u8]) -> bool {
     let own = format!("/{}", encode_hex(repository));
     let is_own_list = key.starts_with(CLAIM_LISTS) && key.ends_with(&own);
-    key.starts_with(CLAIM_LISTS) && !is_own_list
-        || key.starts_with(CLAIMS_HELD)
-        || key.starts_with(CLAIMS_AT)
+    is_about_claims(key) && !is_own_list
 }
 
 /// The keys outside of worktrees whose values are texts.
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 8] = [
     LOG_FROM,
     LOG_EXPIRED,
     LOG_PURGED,
@@ -88,6 +96,7 @@ const TEXTS: [&str; 7] = [
     LOG_IMPORTED,
     KEEP_RULES,
     BUDGET,
+    PUSH_SIGNED,
 ];
 
 /// An object that the value of a key names. Everything that it needs stays as well.
@@ -270,6 +279,7 @@ mod tests {
             "log/unkept",
             "keep/rules",
             "budget",
+            "push/signed",
             "claims/held/000",
             "claims/at/origin/000",
         ] {

@@ -4,13 +4,12 @@
 //! Every repository arbitrates: of claims that exclude each other, the one that arrived first holds here. That
 //! is worth something where several people meet, at a disk, an account or a server.
 
-use super::exchange::{RefUpdate, retrying};
+use super::exchange::retrying;
 use crate::claims::{
-    Claim, ClaimBook, ClaimRef, DEVICE_BYTES, HeldClaims, PLACE_BYTES, PathIndex, SignedList,
-    Writer, settle,
+    Claim, ClaimBook, ClaimList, ClaimRef, DEVICE_BYTES, HeldClaims, PLACE_BYTES, PathIndex,
+    PushRules, SignedList, Writer, WrittenEnding, settle, settle_some,
 };
 use crate::hash::ObjectId;
-use crate::history::load_commit;
 use crate::object::codec::{DecodeError, Decoder};
 use crate::object::name::RepoPath;
 use crate::object::tree::lookup_path;
@@ -23,16 +22,14 @@ use crate::repo::base::keys::{
 use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const VERSION: u8 = 1;
+/// The version of what a remote has told that wants signed commits.
+const VERSION_WITH_SIGNATURES: u8 = 2;
 const ENFORCED: &[u8] = b"true";
 /// Bytes of a part of a value.
 const PART_BYTES: usize = 96 << 10;
-/// The number of the first part.
-const FIRST_PART: &str = "000";
-/// How many branches are searched for a version that a push brings.
-const MAX_TIPS: usize = 256;
 
 /// What a remote has told of claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,37 +38,38 @@ pub struct ClaimsThere {
     pub place: [u8; PLACE_BYTES],
     /// The claims that hold there.
     pub held: HeldClaims,
-    /// Whether it refuses pushes that change what others hold.
-    pub enforced: bool,
+    /// What it demands of pushes.
+    pub rules: PushRules,
 }
 
 impl ClaimsThere {
     fn encode(&self) -> Vec<u8> {
-        let head = [VERSION, u8::from(self.enforced)];
+        let version = if self.rules.needs_signatures {
+            VERSION_WITH_SIGNATURES
+        } else {
+            VERSION
+        };
+        let head = [version, self.rules.bits()];
         [&head[..], &self.place, &self.held.encode()].concat()
     }
 
     fn decode(bytes: &[u8]) -> Result<ClaimsThere, DecodeError> {
         let mut input = Decoder::new(bytes);
-        input.version(VERSION..=VERSION)?;
-        let enforced = match input.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(input.error("unknown flags")),
-        };
+        let version = input.version(VERSION..=VERSION_WITH_SIGNATURES)?;
+        let rules = PushRules::from_bits(input.u8()?);
+        let fits = |rules: &PushRules| rules.needs_signatures == (version != VERSION);
+        let rules = rules
+            .filter(fits)
+            .ok_or_else(|| input.error("unknown flags"))?;
         let place = input.take(PLACE_BYTES)?.try_into().expect("it was taken");
         let held = HeldClaims::decode(input.take(input.remaining())?)?;
-        Ok(ClaimsThere {
-            place,
-            held,
-            enforced,
-        })
+        Ok(ClaimsThere { place, held, rules })
     }
 
     /// Returns a short form of these claims and a book, to compare with what the remote says.
     pub fn digest(&self, book: &ClaimBook) -> [u8; 16] {
         let mut rest = self.held.encode();
-        rest.push(u8::from(self.enforced));
+        rest.push(u8::from(self.rules.keeps_to_claims));
         book.digest(&rest)
     }
 }
@@ -117,8 +115,19 @@ pub struct ClaimHolder {
     pub device: [u8; DEVICE_BYTES],
     /// The reason.
     pub reason: String,
-    /// Whether it took the path over.
-    pub took: bool,
+    /// What it did.
+    pub how: Precedence,
+}
+
+/// Why a claim does not have its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precedence {
+    /// Another one was first.
+    First,
+    /// Another one took the path over.
+    Took,
+    /// Somebody has ended the claim.
+    Ended,
 }
 
 impl ClaimInfo {
@@ -129,8 +138,11 @@ impl ClaimInfo {
     /// Returns the word for the claim's state.
     pub fn word(&self) -> &'static str {
         match &self.behind {
-            Some(holder) if holder.took => "taken",
-            Some(_) => "noted",
+            Some(holder) => match holder.how {
+                Precedence::First => "noted",
+                Precedence::Took => "taken",
+                Precedence::Ended => "ended",
+            },
             None if self.is_arbitrated() => "held",
             None => "noted",
         }
@@ -185,9 +197,7 @@ impl Repo {
     pub fn check_readable(&self, writer: &Writer) -> Result<(), RepoError> {
         let key = claim_list_key(writer);
         match self.refs.get(&key)? {
-            Some(value) => SignedList::decode_checked(&value)
-                .map(drop)
-                .map_err(|e| damaged(self, &key, e)),
+            Some(value) => stored_list(self, &key, &value).map(drop),
             None => Ok(()),
         }
     }
@@ -203,7 +213,10 @@ impl Repo {
         Ok(ClaimsThere {
             place: *self.id.as_bytes(),
             held,
-            enforced: self.refs.get(CLAIMS_ENFORCED)?.as_deref() == Some(ENFORCED),
+            rules: PushRules {
+                keeps_to_claims: self.refs.get(CLAIMS_ENFORCED)?.as_deref() == Some(ENFORCED),
+                needs_signatures: self.requires_signatures()?,
+            },
         })
     }
 
@@ -248,8 +261,7 @@ impl Repo {
         told: &ToldClaims,
         request: &OperationRequest,
     ) -> Result<Vec<DisplacedClaim>, RepoError> {
-        let known = self.claims()?;
-        let known = displaced(&known);
+        let known = displaced(self)?;
         retrying(self, || {
             let before = self.claim_book()?;
             let after = before.with_room_for(told.lists.iter().cloned());
@@ -263,7 +275,7 @@ impl Repo {
             }
             tx.publish_changes(Effect::Kept)
         })?;
-        let mut now = displaced(&self.claims()?);
+        let mut now = displaced(self)?;
         now.retain(|claim, _| !known.contains_key(claim));
         let new = now.into_iter().map(|(claim, holder)| DisplacedClaim {
             path: claim.path,
@@ -274,106 +286,28 @@ impl Repo {
 
     /// Returns all claims that are known here.
     pub fn claims(&self) -> Result<ClaimTable, RepoError> {
+        table(self, |_| true)
+    }
+
+    /// Returns the claims on some paths, above them and below them, and those that decide about these.
+    pub fn claims_on<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p RepoPath>,
+    ) -> Result<ClaimTable, RepoError> {
         let book = self.claim_book()?;
-        if book.is_empty() {
+        let claimed: HashSet<&[u8]> = book.claims().map(|(_, at)| at.path.as_bytes()).collect();
+        if claimed.is_empty() {
             return Ok(ClaimTable::default());
         }
-        let mut there = BTreeMap::new();
-        for (key, _) in self.refs.with_prefix(CLAIMS_AT)? {
-            if let Some((remote, FIRST_PART)) = key[CLAIMS_AT.len()..].split_once('/') {
-                there.insert(remote.to_owned(), self.claims_at(remote)?.held);
-            }
-        }
-        let known = KnownClaims {
-            place: *self.id.as_bytes(),
-            own: self.own_device(),
-            first: settle(&book, &HeldClaims::default()),
-            here: self.claims_here()?.held,
-            there,
-            book,
-        };
-        Ok(known.table())
+        // Claims exclude each other only below a common one.
+        let roots: HashSet<&[u8]> = paths
+            .map(|path| {
+                let mut above = ends(path).filter(|above| claimed.contains(above));
+                above.next().unwrap_or(path.as_bytes())
+            })
+            .collect();
+        table(self, |path| ends(path).any(|above| roots.contains(above)))
     }
-
-    /// Returns the first claim that a push keeps this device from passing: one of another device that holds
-    /// in `there`, on a path of which the push brings a new version.
-    ///
-    /// `tips` are the commits that the remote has. What is absent here is not looked at.
-    pub fn claim_against_push(
-        &self,
-        update: &RefUpdate,
-        tips: &[ObjectId],
-        there: &HeldClaims,
-        device: Option<[u8; DEVICE_BYTES]>,
-    ) -> Result<Option<ClaimInfo>, RepoError> {
-        let (Some(new), true) = (update.new, update.key.starts_with("branch/")) else {
-            return Ok(None);
-        };
-        let book = self.claim_book()?;
-        let objects = self.objects();
-        let Some(tree) = tree_of(objects, &new)? else {
-            return Ok(None);
-        };
-        let is_other = |claim: &&ClaimRef| Some(claim.writer.device) != device;
-        for held in there.iter().filter(is_other) {
-            let list = book.get(&held.writer).map(SignedList::list);
-            let Some((list, claim)) = list.and_then(|list| Some((list, list.at(&held.path)?)))
-            else {
-                continue;
-            };
-            let brings = Brings {
-                objects,
-                path: &held.path,
-                version: version_at(objects, tree, &held.path)?,
-            };
-            let is_known = match update.old {
-                Some(old) => brings.is_at(&old)?,
-                None => Some(claim.version) == brings.version,
-            };
-            if is_known || brings.version.is_none() || brings.is_at_any(tips)? {
-                continue;
-            }
-            return Ok(Some(ClaimInfo {
-                claim: claim.clone(),
-                writer: held.writer,
-                by: list.by.clone(),
-                is_own: false,
-                is_here: false,
-                held_at: Vec::new(),
-                held_here: true,
-                behind: None,
-            }));
-        }
-        Ok(None)
-    }
-}
-
-/// A version that a push has at a path: `Some(None)` if it has none there, `None` if nothing can be told.
-struct Brings<'a> {
-    objects: &'a dyn ObjectRead,
-    path: &'a RepoPath,
-    version: Option<Option<ObjectId>>,
-}
-
-impl Brings<'_> {
-    fn is_at(&self, commit: &ObjectId) -> Result<bool, RepoError> {
-        let tree = tree_of(self.objects, commit)?;
-        let version = tree.map(|tree| version_at(self.objects, tree, self.path));
-        Ok(version.transpose()?.flatten() == self.version)
-    }
-
-    fn is_at_any(&self, commits: &[ObjectId]) -> Result<bool, RepoError> {
-        for commit in commits.iter().take(MAX_TIPS) {
-            if self.is_at(commit)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
-
-fn tree_of(objects: &dyn ObjectRead, commit: &ObjectId) -> Result<Option<ObjectId>, RepoError> {
-    Ok(present(load_commit(objects, commit))?.map(|commit| commit.tree))
 }
 
 /// Returns the id of what a tree has at a path: `Some(None)` for nothing, `None` if it cannot be told.
@@ -387,12 +321,18 @@ pub fn version_at(
 }
 
 /// Turns what is absent into `None`.
-fn present<T>(found: Result<T, ObjectError>) -> Result<Option<T>, RepoError> {
+pub fn present<T>(found: Result<T, ObjectError>) -> Result<Option<T>, RepoError> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(ObjectError::Missing { .. }) => Ok(None),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Returns the list in a value of this key.
+pub fn stored_list(repo: &Repo, key: &str, value: &[u8]) -> Result<ClaimList, RepoError> {
+    let list = SignedList::decode_checked(value);
+    Ok(list.map_err(|e| damaged(repo, key, e))?.list().clone())
 }
 
 fn damaged(repo: &Repo, key: &str, why: impl std::fmt::Display) -> RepoError {
@@ -460,50 +400,96 @@ pub fn claim_changes(
 }
 
 /// Returns the own claims that somebody else is before.
-fn displaced(table: &ClaimTable) -> BTreeMap<ClaimRef, ClaimHolder> {
-    let own = table.claims.iter().filter(|info| info.is_own);
-    own.filter_map(|info| {
-        let (writer, path) = (info.writer, info.claim.path.clone());
-        Some((ClaimRef { writer, path }, info.behind.clone()?))
-    })
-    .collect()
+fn displaced(repo: &Repo) -> Result<BTreeMap<ClaimRef, ClaimHolder>, RepoError> {
+    let (book, device) = (repo.claim_book()?, repo.own_device());
+    let own = book
+        .claims()
+        .filter(|(writer, _)| Some(writer.device) == device);
+    let table = repo.claims_on(own.map(|(_, claim)| &claim.path))?;
+    let own = table.claims.into_iter().filter(|info| info.is_own);
+    let behind = own.filter_map(|info| {
+        let (writer, path) = (info.writer, info.claim.path);
+        Some((ClaimRef { writer, path }, info.behind?))
+    });
+    Ok(behind.collect())
+}
+
+/// Returns the path and all paths above it, from the top.
+fn ends(path: &RepoPath) -> impl Iterator<Item = &[u8]> {
+    let bytes = path.as_bytes();
+    let is_end = |at: &usize| *at == bytes.len() || bytes[*at] == b'/';
+    (1..=bytes.len()).filter(is_end).map(|end| &bytes[..end])
+}
+
+/// Returns the claims on the paths that `is_meant` selects. A path that overlaps a selected one is selected, too.
+fn table(repo: &Repo, is_meant: impl Fn(&RepoPath) -> bool) -> Result<ClaimTable, RepoError> {
+    let book = repo.claim_book()?;
+    if book.is_empty() {
+        return Ok(ClaimTable::default());
+    }
+    let live = book
+        .live_claims()
+        .filter(|(_, claim)| is_meant(&claim.path));
+    let known = KnownClaims {
+        place: *repo.id.as_bytes(),
+        own: repo.own_device(),
+        first: settle_some(live, &HeldClaims::default()),
+        here: repo.claims_here()?.held,
+        there: held_at_remotes(repo)?,
+        book: &book,
+    };
+    Ok(known.table(is_meant))
+}
+
+/// Returns the claims that hold at each remote, as far as it was asked.
+fn held_at_remotes(repo: &Repo) -> Result<BTreeMap<String, HeldClaims>, RepoError> {
+    let mut there: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for (key, mut part) in repo.refs.with_prefix(CLAIMS_AT)? {
+        if let Some((remote, _)) = key[CLAIMS_AT.len()..].rsplit_once('/') {
+            there
+                .entry(remote.to_owned())
+                .or_default()
+                .append(&mut part);
+        }
+    }
+    let there = there.into_iter();
+    let known =
+        there.filter_map(|(remote, value)| Some((remote, ClaimsThere::decode(&value).ok()?.held)));
+    Ok(known.collect())
+}
+
+fn ended_by(by: &WrittenEnding<'_>) -> ClaimHolder {
+    ClaimHolder {
+        by: by.list.by.clone(),
+        device: by.list.writer.device,
+        reason: by.ending.reason.clone(),
+        how: Precedence::Ended,
+    }
 }
 
 /// What a repository knows of claims.
-struct KnownClaims {
+struct KnownClaims<'b> {
     place: [u8; PLACE_BYTES],
     own: Option<[u8; DEVICE_BYTES]>,
-    book: ClaimBook,
+    book: &'b ClaimBook,
     /// What would hold if nobody had arbitrated.
     first: HeldClaims,
     here: HeldClaims,
     there: BTreeMap<String, HeldClaims>,
 }
 
-impl KnownClaims {
-    fn table(&self) -> ClaimTable {
+impl KnownClaims<'_> {
+    /// Returns the claims. Those of others that were ended are left out.
+    fn table(&self, is_meant: impl Fn(&RepoPath) -> bool) -> ClaimTable {
         let mut claims: Vec<ClaimInfo> = Vec::new();
-        for list in self.book.lists() {
-            let list = list.list();
-            claims.extend(list.claims.iter().map(|claim| {
-                let path = claim.path.clone();
-                let known = ClaimRef {
-                    writer: list.writer,
-                    path,
-                };
-                let at = self.there.iter().filter(|(_, held)| held.has(&known));
-                ClaimInfo {
-                    claim: claim.clone(),
-                    writer: list.writer,
-                    by: list.by.clone(),
-                    is_own: self.own == Some(list.writer.device),
-                    is_here: self.own == Some(list.writer.device)
-                        && list.writer.place == self.place,
-                    held_at: at.map(|(remote, _)| remote.clone()).collect(),
-                    held_here: list.writer.place != self.place && self.here.has(&known),
-                    behind: None,
+        let endings = self.book.endings();
+        for list in self.book.lists().map(SignedList::list) {
+            for claim in list.claims.iter().filter(|claim| is_meant(&claim.path)) {
+                let ended = endings.of(&list.writer, claim).map(ended_by);
+                if ended.is_none() || self.own == Some(list.writer.device) {
+                    claims.push(self.info(list, claim, ended));
                 }
-            }));
+            }
         }
         claims.sort_by(|a, b| {
             let paths = a.claim.path.as_bytes().cmp(b.claim.path.as_bytes());
@@ -521,22 +507,54 @@ impl KnownClaims {
         }
         for n in (0..claims.len()).filter(|n| !having.contains(n)) {
             let mine = &claims[n];
+            if mine.behind.is_some() {
+                continue;
+            }
             let has_taken =
                 |other: &ClaimInfo| other.claim.takes && other.claim.time > mine.claim.time;
             let others = index.overlapping(&mine.claim.path).map(|n| &claims[*n]);
             let others = others.filter(|other| other.writer.device != mine.writer.device);
+            let how = |other: &ClaimInfo| {
+                if has_taken(other) {
+                    Precedence::Took
+                } else {
+                    Precedence::First
+                }
+            };
             // Whoever has taken the path over says more than others who have a part of it.
             let holder = others
-                .max_by_key(|other| has_taken(other))
+                .max_by_key(|other| how(other))
                 .map(|other| ClaimHolder {
                     by: other.by.clone(),
                     device: other.writer.device,
                     reason: other.claim.reason.clone(),
-                    took: has_taken(other),
+                    how: how(other),
                 });
             claims[n].behind = holder;
         }
         ClaimTable { claims, others }
+    }
+
+    fn info(&self, list: &ClaimList, claim: &Claim, ended: Option<ClaimHolder>) -> ClaimInfo {
+        let writer = list.writer;
+        let known = ClaimRef {
+            writer,
+            path: claim.path.clone(),
+        };
+        let is_own = self.own == Some(writer.device);
+        let is_elsewhere = writer.place != self.place;
+        let at = self.there.iter().filter(|(_, held)| held.has(&known));
+        let at = at.filter(|_| ended.is_none());
+        ClaimInfo {
+            claim: claim.clone(),
+            writer,
+            by: list.by.clone(),
+            is_own,
+            is_here: is_own && !is_elsewhere,
+            held_at: at.map(|(remote, _)| remote.clone()).collect(),
+            held_here: ended.is_none() && is_elsewhere && self.here.has(&known),
+            behind: ended,
+        }
     }
 
     /// Returns the claims that have their paths: those that a place has arbitrated, and of the others those
@@ -549,6 +567,9 @@ impl KnownClaims {
             }
         }
         let has = |(_, info): &(usize, &ClaimInfo)| {
+            if info.behind.is_some() {
+                return false;
+            }
             let is_other = |n: &usize| claims[*n].writer.device != info.writer.device;
             let known = ClaimRef {
                 writer: info.writer,

@@ -1,8 +1,10 @@
 //! What peers exchange, seen from one repository: the commits it offers, the objects it receives
 //! and the refs that follow.
 
+use super::claimed_paths::PushedInto;
 use super::claims::forget_claims_at;
 use super::ref_rules::{RefHolder, judge_update};
+use super::signatures::KnownSigners;
 use crate::claims::DEVICE_BYTES;
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
@@ -23,6 +25,17 @@ pub struct OfferedRefs {
     pub head: Option<String>,
     /// The keys of branches and tags, `branch/NAME` or `tag/NAME`, with their commits. In order.
     pub refs: Vec<(String, ObjectId)>,
+}
+
+impl OfferedRefs {
+    /// Returns the commits of the branches.
+    pub fn branches(&self) -> Vec<ObjectId> {
+        let branches = self
+            .refs
+            .iter()
+            .filter(|(key, _)| key.starts_with("branch/"));
+        branches.map(|(_, id)| *id).collect()
+    }
 }
 
 /// The changes that accompany the recording of a remote's branches: local branches that a clone
@@ -369,15 +382,20 @@ impl Repo {
         retrying(self, || {
             let (mut changes, mut moved) = (Vec::new(), Vec::new());
             let claims = self.claims_here()?;
-            let tips: Vec<ObjectId> = if claims.enforced {
-                self.offered()?.refs.iter().map(|r| r.1).collect()
+            let branches = if claims.rules.keeps_to_claims {
+                self.offered()?.branches()
             } else {
                 Vec::new()
             };
+            let into = PushedInto {
+                branches: &branches,
+                held: &claims.held,
+                device,
+            };
             for update in updates {
                 let mut refused = self.judge(update, updates)?;
-                if refused.is_none() && claims.enforced {
-                    let held = self.claim_against_push(update, &tips, &claims.held, device)?;
+                if refused.is_none() && claims.rules.keeps_to_claims {
+                    let held = self.claim_against_push(update, &into)?;
                     refused = held.map(|_| Refusal::Held);
                 }
                 let now = match refused {
@@ -390,9 +408,20 @@ impl Repo {
                 }
                 moved.push(RefChange::new(update.key.clone(), now, update.new, refused));
             }
+            if !changes.is_empty() && self.requires_signatures()? {
+                self.check_signatures_of(&moved)?;
+            }
             publish_if_any(self, request, changes)?;
             Ok(moved)
         })
+    }
+
+    /// Fails if accepted updates bring a commit that no device on the allow-list has signed.
+    fn check_signatures_of(&self, moved: &[RefChange]) -> Result<(), RepoError> {
+        let accepted = moved.iter().filter(|change| change.refused.is_none());
+        let new: Vec<ObjectId> = accepted.filter_map(|change| change.new).collect();
+        let there = self.offered()?.refs.into_iter().map(|(_, id)| id).collect();
+        self.check_pushed_signatures(new, there, &KnownSigners::default())
     }
 
     /// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable.

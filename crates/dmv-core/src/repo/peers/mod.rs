@@ -4,10 +4,12 @@
 //! This room uses `base` and `look`. It knows no network: `dmv-net` calls it.
 
 pub mod allow;
+pub mod claimed_paths;
 pub mod claims;
 pub mod exchange;
 pub mod half;
 pub mod keep;
+pub mod pushed_signatures;
 pub mod ref_rules;
 pub mod share;
 pub mod signatures;

@@ -1,6 +1,9 @@
 //! Claiming paths and releasing them. Each is an operation, so an undo takes it back.
 
-use crate::claims::{Claim, ClaimList, DEVICE_BYTES, MAX_BY_BYTES, MAX_TIME, SignedList, Writer};
+use crate::claims::{
+    Claim, ClaimBook, ClaimEnding, ClaimList, DEVICE_BYTES, MAX_BY_BYTES, MAX_TIME, SignedList,
+    Writer,
+};
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, Operation};
 use crate::repo::base::error::{ClaimError, RepoError};
@@ -8,7 +11,7 @@ use crate::repo::base::keys::claim_list_key;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::repo::{Claimant, Repo};
 use crate::repo::base::transaction::Transaction;
-use crate::repo::peers::claims::{ClaimInfo, claim_changes, version_at};
+use crate::repo::peers::claims::{ClaimInfo, claim_changes, stored_list, version_at};
 use crate::repo::peers::exchange::retrying;
 
 /// What to claim.
@@ -77,7 +80,7 @@ impl Repo {
 
     /// Returns the claims of other devices that have some of these paths, one for each path.
     pub fn claims_in_the_way(&self, paths: &[RepoPath]) -> Result<Vec<RefusedClaim>, RepoError> {
-        let table = self.claims()?;
+        let table = self.claims_on(paths.iter())?;
         let mut found = Vec::new();
         for path in paths {
             found.extend(table.others_on(path).next().map(|holder| RefusedClaim {
@@ -121,6 +124,60 @@ impl Repo {
     }
 }
 
+/// Which claims of a device to end.
+pub struct EndOptions {
+    /// The device: another one, or this one in clones elsewhere.
+    pub device: [u8; DEVICE_BYTES],
+    /// The files and directories; empty for all.
+    pub paths: Vec<RepoPath>,
+    /// Why, in one line; may be empty.
+    pub reason: String,
+    /// Who ends them, when and with which command.
+    pub request: OperationRequest,
+}
+
+impl Repo {
+    /// Ends claims of another device, or of clones that are gone. Whoever made them hears it, and can claim
+    /// again. Returns the paths of the claims.
+    pub fn end_claims(&self, options: &EndOptions) -> Result<Vec<RepoPath>, RepoError> {
+        let claimant = claimant(self)?;
+        let own = writer(self, claimant.device().map_err(ClaimError::Unsigned)?);
+        retrying(self, || {
+            let book = self.claim_book()?;
+            let theirs = book
+                .live_claims()
+                .filter(|(writer, _)| writer.device == options.device && *writer != own);
+            let mut ended: Vec<RepoPath> = theirs.map(|(_, claim)| claim.path.clone()).collect();
+            for path in &options.paths {
+                if !ended.iter().any(|claimed| claimed.starts_with(path)) {
+                    return Err(ClaimError::NoneOfDevice(path.as_bytes().to_vec()).into());
+                }
+            }
+            let is_meant = |claimed: &RepoPath| {
+                let mut paths = options.paths.iter();
+                options.paths.is_empty() || paths.any(|path| claimed.starts_with(path))
+            };
+            ended.retain(is_meant);
+            let changes = own_changes(self, claimant, |list, time| {
+                for path in &ended {
+                    list.end(ClaimEnding {
+                        path: path.clone(),
+                        device: options.device,
+                        time,
+                        since: options.request.time.seconds,
+                        reason: options.reason.clone(),
+                    });
+                }
+                Ok(())
+            })?;
+            Transaction::begin(self, &options.request)
+                .with(changes)
+                .publish_changes(Effect::Kept)?;
+            Ok(ended)
+        })
+    }
+}
+
 /// Returns the changes that undo what an operation did to own claims. Each path is as it was before, with a
 /// new list. Claims that were changed since stay as they are.
 pub fn claims_back(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError> {
@@ -131,30 +188,35 @@ pub fn claims_back(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, Re
     let Some(change) = operation.changes.iter().find(|change| change.key == key) else {
         return Ok(Vec::new());
     };
-    let claims = |value: &Option<Vec<u8>>| {
-        let list = value.as_deref().map(SignedList::decode_checked);
-        let list = list.and_then(Result::ok);
-        list.map_or(Vec::new(), |list| list.list().claims.clone())
+    let decode = |value: &Option<Vec<u8>>| match value {
+        Some(value) => stored_list(repo, &key, value),
+        None => Ok(ClaimList::before_the_first(writer(repo, device))),
     };
-    let (before, after) = (claims(&change.old), claims(&change.new));
+    let (before, after) = (decode(&change.old)?, decode(&change.new)?);
     own_changes(repo, claimant(repo)?, |list, time| {
-        let at = |claims: &[Claim], path: &RepoPath| {
-            claims.iter().find(|claim| claim.path == *path).cloned()
-        };
-        for claim in &after {
-            if at(&before, &claim.path).is_none() && list.at(&claim.path) == Some(claim) {
+        for claim in &after.claims {
+            if before.at(&claim.path).is_none() && list.at(&claim.path) == Some(claim) {
                 list.claims.retain(|known| known.path != claim.path);
             }
         }
-        for claim in before {
-            let now = list.at(&claim.path).cloned();
-            if at(&after, &claim.path) == now && now.as_ref() != Some(&claim) {
+        for claim in before.claims {
+            let now = list.at(&claim.path);
+            if after.at(&claim.path) == now && now != Some(&claim) {
                 let takes = false;
                 list.put(Claim {
                     time,
                     takes,
                     ..claim
                 });
+            }
+        }
+        let is_new = |ending: &ClaimEnding| !before.endings.contains(ending);
+        let made = after.endings.iter().filter(|ending| is_new(ending));
+        let made: Vec<&ClaimEnding> = made.collect();
+        list.endings.retain(|ending| !made.contains(&ending));
+        for ending in before.endings {
+            if !after.endings.contains(&ending) {
+                list.end(ClaimEnding { time, ..ending });
             }
         }
         Ok(())
@@ -181,9 +243,10 @@ fn own_changes(
     let before = repo.claim_book()?;
     repo.check_readable(&writer(repo, device))?;
     let mut list = before.next_list(writer(repo, device));
-    let claims = list.claims.clone();
+    forget_ended(&mut list, &before);
+    let former = list.clone();
     edit(&mut list, MAX_TIME.min(before.last_time() + 1))?;
-    if list.claims == claims {
+    if list == former {
         return Ok(Vec::new());
     }
     list.by = claimant.name();
@@ -196,6 +259,18 @@ fn own_changes(
     let mut after = before.clone();
     after.join(signed).map_err(ClaimError::Full)?;
     claim_changes(repo, &before, &after)
+}
+
+/// Takes out of the own list the claims that others have ended, and the endings of claims that are gone.
+fn forget_ended(list: &mut ClaimList, book: &ClaimBook) {
+    let (endings, writer) = (book.endings(), list.writer);
+    list.claims
+        .retain(|claim| endings.of(&writer, claim).is_none());
+    let is_there = |ending: &ClaimEnding| {
+        let mut others = book.claims().filter(|(other, _)| *other != writer);
+        others.any(|(other, claim)| ending.is_of(&other, claim))
+    };
+    list.endings.retain(is_there);
 }
 
 fn new_claim(

@@ -1,5 +1,5 @@
 //! Commands that make new history or undo operations: merge, revert, cherry-pick, rebase, resolve,
-//! reset, bisect, claim, undo.
+//! reset, bisect, claim, tag, undo.
 //!
 //! Uses `base`, `look`, `conflict`, `files` and `peers`. No room uses it.
 
@@ -16,4 +16,5 @@ pub mod replay;
 pub mod reset;
 pub mod resolve;
 pub mod stash;
+pub mod tag;
 pub mod undo;

@@ -13,7 +13,7 @@ use crate::refs::{Change, Effect, Operation};
 use crate::repo::base::error::{RepoError, UndoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    CLAIM_LISTS, CLAIMS_AT, CLAIMS_HELD, LOG_IMPORTED, LOG_UNKEPT, base_key, begun_key, notes_key,
+    CLAIM_LISTS, LOG_IMPORTED, LOG_UNKEPT, base_key, begun_key, is_about_claims, notes_key,
     path_key, steps_key, subset_key, worktree_of,
 };
 use crate::repo::base::notes::{Note, notes_in};
@@ -644,10 +644,8 @@ fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError>
     // A note that a command is about to overwrite files is outdated once the command has finished.
     let is_over = |key: &str| key.ends_with("/begun") && !is_intent(operation);
     let changes = operation.changes.iter();
-    let is_claim = |key: &str| {
-        key.starts_with(CLAIM_LISTS) || key.starts_with(CLAIMS_HELD) || key.starts_with(CLAIMS_AT)
-    };
-    let changes = changes.filter(|c| !is_over(&c.key) && !is_fact(&c.key) && !is_claim(&c.key));
+    let is_left = |key: &str| is_over(key) || is_fact(key) || is_about_claims(key);
+    let changes = changes.filter(|c| !is_left(&c.key));
     let changes = changes.filter(|c| is_ours(&c.key));
     let mut changes: Vec<Change> = changes
         .map(|change| Change {
@@ -667,7 +665,7 @@ fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError>
     if !changes.is_empty() {
         return Ok(changes);
     }
-    if operation.changes.iter().all(|c| is_claim(&c.key)) {
+    if operation.changes.iter().all(|c| is_about_claims(&c.key)) {
         let why = "its claims are not this device's, or have changed since".to_owned();
         return Err(refused(operation, why));
     }

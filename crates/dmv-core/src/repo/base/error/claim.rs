@@ -21,4 +21,7 @@ pub enum ClaimError {
     /// The user has no claim on a path.
     #[error("you have no claim on '{}'", escape(.0))]
     None(Vec<u8>),
+    /// A device has no claim on a path.
+    #[error("that device has no claim on '{}'", escape(.0))]
+    NoneOfDevice(Vec<u8>),
 }

@@ -35,7 +35,7 @@ fn says(yes: bool) -> Confirm {
     Arc::new(move |_| yes)
 }
 
-type Ending = Result<PairedDevice, PairError>;
+type ClaimEnding = Result<PairedDevice, PairError>;
 
 /// Starts the end that shows a code. Returns its address and its task. `left` receives the tries
 /// that are left.
@@ -44,7 +44,7 @@ async fn shows(
     options: PairOptions,
     yes: bool,
     left: Arc<Mutex<Vec<u32>>>,
-) -> (PeerAddress, JoinHandle<Ending>) {
+) -> (PeerAddress, JoinHandle<ClaimEnding>) {
     let (ready, is_ready) = oneshot::channel();
     let ready = Mutex::new(Some(ready));
     let key = key.clone();
@@ -63,7 +63,12 @@ async fn shows(
 }
 
 /// Runs the end that was given a code.
-async fn told(key: &DeviceKey, mut options: PairOptions, peer: PeerAddress, yes: bool) -> Ending {
+async fn told(
+    key: &DeviceKey,
+    mut options: PairOptions,
+    peer: PeerAddress,
+    yes: bool,
+) -> ClaimEnding {
     options.told = true;
     options.peer = Some(peer);
     pair(key, options, says(yes), |_| {}, std::future::pending()).await
