@@ -53,6 +53,7 @@ answers|bucket|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWE
 ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|random ignore files beside git check-ignore
 buckets|bucket|dmv-bucket|lib|machines::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
 cases|object,diff,history,merge,subset|dmv-core|lib||PROPTEST_CASES|256|4096|property tests with more cases
+claim-races|claim,locks|dmv-cli|program|claim_races::|DMV_CLAIM_RACES|20|1000|three people claim a path at the same moment, at a path, over ssh, at a server and at a bucket: exactly one holds it
 transfers|sync,session,wire,reach|dmv-tests|library|peers::||1|1|long transfers between peers
 previews|dmv-preview|dmv-preview|previews|hostile::|DMV_PREVIEW_FLIPS|500|11000|truncated and damaged files for every decoder of previews
 LIST

@@ -18,6 +18,8 @@ mod by_hand;
 #[cfg(feature = "quic")]
 mod by_key;
 mod calls;
+#[cfg(all(feature = "quic", feature = "store"))]
+mod claim_races;
 #[cfg(feature = "quic")]
 mod claims;
 mod cli;
