@@ -164,13 +164,13 @@ fn look(context: &Context, repo: &Repo, select: &Paths) -> Result<(Files, Instan
     let begin = Instant::now();
     let settings = context.settings()?;
     let report = repo.status(&StatusOptions { select, settings }, &context.job)?;
-    let mut files: Files = report.states().into_iter().map(owned).collect();
-    files.retain(|path, _| select.includes(path));
+    let mut files = Files::new();
+    for (path, state) in report.states() {
+        if select.includes(path) {
+            files.insert(path.to_vec(), state.word());
+        }
+    }
     Ok((files, Instant::now() + begin.elapsed() * SHARE))
-}
-
-fn owned((path, state): (&[u8], FileState)) -> (Vec<u8>, &'static str) {
-    (path.to_vec(), state.word())
 }
 
 fn tell_files(context: &Context, before: &Files, now: &Files) -> Result<(), Failure> {
