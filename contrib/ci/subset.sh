@@ -6,17 +6,23 @@
 # and receives their content.
 set -eu
 
-[ $# -ge 5 ] || { echo "usage: subset.sh tree|fetch SOURCE REV PATH META [TO]" >&2; exit 2; }
+[ $# -eq 5 ] || [ $# -eq 6 ] || { echo "usage: subset.sh tree|fetch SOURCE REV PATH META [TO]" >&2; exit 2; }
 action=$1 source=$2 rev=$3 path=$4 meta=$5
+
+[ "$action" != fetch ] || [ -n "${6-}" ] || { echo "subset.sh: fetch needs TO" >&2; exit 2; }
 
 # No value may be taken for an option.
 for value in "$source" "$rev" "$path" "$meta"; do
   case $value in -*) echo "subset.sh: '$value' begins with '-'" >&2; exit 2;; esac
 done
 
-# A mirror follows the branches and tags of its source.
+# One for each source: another repository has other files at the same path.
+mkdir -p "$meta"
+meta=$meta/$(printf %s "$source" | sha256sum | cut -c1-16)
+
+# A mirror follows the branches and tags of its source. "fetch" takes what "tree" has seen.
 if [ -e "$meta" ]; then
-  dmv -C "$meta" fetch -q
+  [ "$action" = fetch ] || dmv -C "$meta" fetch -q
 else
   dmv clone -q --mirror --meta-only "$source" "$meta"
 fi
@@ -36,7 +42,7 @@ else:
     sys.exit("subset.sh: there is no such path in this revision")'
     ;;
   fetch)
-    dmv -C "$meta" export "$rev" --subset "$path" --to "$(realpath -m "$6")"
+    dmv -C "$meta" export "$rev" --subset "$path" --to "$(realpath -m -- "$6")"
     ;;
   *)
     echo "subset.sh: '$action' is neither tree nor fetch" >&2

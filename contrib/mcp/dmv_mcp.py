@@ -108,7 +108,9 @@ def read(repo: dmv.Repository, path: str, rev: str = "@", start: int = 0) -> str
 def commit_files(repo: dmv.Repository, branch: str, message: str, files: List[str]) -> Any:
     with repo.transaction(branch, message) as transaction:
         for one in files:
-            path, _, content = one.partition("\n")
+            path, has_content, content = one.partition("\n")
+            if not path or not has_content:
+                raise ValueError("each text has a path in its first line, and then a line feed")
             transaction.write(path, content.encode())
     return transaction.result
 

@@ -188,7 +188,9 @@ class DmvFileSystem(AbstractFileSystem):
         found = self.repository.log(rev, paths=[":/" + at], limit=1)
         if not found:
             raise FileNotFoundError(path)
-        return datetime.fromisoformat(found[0]["commit_time"][:26] + found[0]["commit_time"][-6:])
+        time = found[0]["commit_time"]
+        # Imported commits have whole seconds, and Python before 3.11 reads no more than microseconds.
+        return datetime.fromisoformat(time[:-6][:26] + time[-6:])
 
     def checksum(self, path: str) -> int:
         return int(self.info(path).get("id", "0")[:16], 16)

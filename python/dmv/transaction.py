@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 import tempfile
+import time
 from typing import IO, Any, Dict, List, Optional, Set, Union
 
 from .errors import DmvError, Refused
@@ -37,15 +38,26 @@ class Transaction:
 
     def write(self, path: str, content: Union[bytes, IO[bytes]], executable: bool = False) -> None:
         """Give a path of the repository this content: bytes, or a file that can seek."""
-        self._removed = [one for one in self._removed if one != path]
-        self._written.add(path)
-        stream = content if hasattr(content, "read") else io.BytesIO(content)
+        path = _tidy(path)
+        stream = content if hasattr(content, "read") else io.BytesIO(memoryview(content))
         start = stream.tell()
         member = tarfile.TarInfo(path)
         member.mode = 0o755 if executable else 0o644
         member.size = stream.seek(0, os.SEEK_END) - start
         stream.seek(start)
-        self._archive.addfile(member, stream)
+        # As a file that is written now would have.
+        member.mtime = int(time.time())
+        end = self._archive.offset
+        try:
+            self._archive.addfile(member, stream)
+        except BaseException:
+            # A header without its content would take the next bytes for it.
+            self._archive.offset = end
+            self._file.seek(end)
+            self._file.truncate()
+            raise
+        self._removed = [one for one in self._removed if one != path]
+        self._written.add(path)
 
     def open(self, path: str) -> "IO[bytes]":
         """Open a path of the repository for writing. It counts when it is closed."""
@@ -67,8 +79,9 @@ class Transaction:
 
         What is written below it afterwards stays. What was written below it before cannot be taken back.
         """
-        if any(one.startswith(path.rstrip("/") + "/") for one in self._written):
-            raise ValueError(f"files below {path} were written already")
+        path = _tidy(path)
+        if any(one == path or one.startswith(path + "/") for one in self._written):
+            raise ValueError(f"{path}, or a file below it, was written already")
         self._removed.append(path)
 
     def commit(self) -> Dict[str, Any]:
@@ -115,6 +128,11 @@ class _Writer(io.BytesIO):
         if not self.closed:
             self._transaction.write(self._path, self.getvalue())
         super().close()
+
+
+def _tidy(path: str) -> str:
+    """Return the path in the only way that the archive and ``remove`` both have."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def _tip(repository: Any, branch: str) -> Optional[str]:

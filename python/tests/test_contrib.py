@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+import dmv
+
 CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
 
 
@@ -49,6 +51,10 @@ def test_an_assistant_that_may_write_commits_and_no_other_tool_changes_anything(
     answers, _ = server.communicate(json.dumps(request) + "\n")
     assert json.loads(answers)["result"]["isError"] is False
     assert repo.read("main:new.txt") == b"a\nb"
+    for wrong in ("new.txt", "\ntext"):
+        call["arguments"]["files"] = [wrong]
+        answers, _ = start(repo, "--write").communicate(json.dumps(request) + "\n")
+        assert json.loads(answers)["result"]["isError"] is True, answers
     sys.path.insert(0, str(CONTRIB / "mcp"))
     try:
         import dmv_mcp
@@ -70,8 +76,8 @@ def test_a_directory_for_a_job_and_its_key(repo, tmp_path):
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     meta = str(tmp_path / "meta")
 
-    def subset(action, *more, code=0):
-        arguments = [str(CONTRIB / "ci" / "subset.sh"), action, repo.root, "main", *more]
+    def subset(action, *more, code=0, source=repo.root):
+        arguments = [str(CONTRIB / "ci" / "subset.sh"), action, source, "main", *more]
         done = subprocess.run(arguments, env={**os.environ, "PATH": path}, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
         return done.stdout.strip()
@@ -88,5 +94,16 @@ def test_a_directory_for_a_job_and_its_key(repo, tmp_path):
     (root / "shots" / "b.exr").write_bytes(b"c")
     repo.commit("third")
     assert subset("tree", "shots", meta) != key
+    subset("fetch", "shots", meta, code=2)
+    # Another repository with the same directory for its listing.
+    other = str(tmp_path / "other")
+    subprocess.run([program, "init", other], check=True, capture_output=True)
+    with dmv.Repository(other) as second:
+        with second.transaction("main", "first") as files:
+            files.write("shots/z.exr", b"z")
+    key = subset("tree", "shots", meta)
+    assert subset("tree", "shots", meta, source=other) != key
+    subset("fetch", "shots", meta, str(tmp_path / "out2"), source=other)
+    assert os.listdir(tmp_path / "out2" / "shots") == ["z.exr"]
     subset("tree", "none", meta, code=1)
     subset("tree", "--all", meta, code=2)

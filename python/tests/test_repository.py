@@ -1,4 +1,5 @@
 import gc
+import io
 import os
 import pathlib
 import threading
@@ -260,6 +261,28 @@ def test_a_transaction_that_meets_another_one(repo):
         with repo.transaction("none", "nowhere") as files:
             files.write("x", b"x")
     assert failed.value.code == "no-ref"
+
+
+def test_a_file_that_cannot_be_read_leaves_nothing_in_a_transaction(repo):
+    class Broken(io.BytesIO):
+        def read(self, *_):
+            raise OSError("the disk is gone")
+
+    with repo.transaction("main", "what could be read") as files:
+        files.write("notes.txt", b"before")
+        files.remove("shots/a.exr")
+        for wrong in ("text", None, 7, io.StringIO("text")):
+            with pytest.raises(TypeError):
+                files.write("shots/a.exr", wrong)
+        with pytest.raises(OSError):
+            files.write("bad", Broken(b"x" * 100_000))
+        files.write("./out//after", b"after")
+        for written in ("out/after", "/out/after/", "out"):
+            with pytest.raises(ValueError):
+                files.remove(written)
+    assert repo.read("main:notes.txt") == b"before" and repo.read("main:out/after") == b"after"
+    names = [one["path"] for one in repo.ls("main:", recursive=True)]
+    assert "bad" not in names and "shots/a.exr" not in names
 
 
 def test_what_changes_is_told(repo):
