@@ -103,7 +103,7 @@ pub fn interrupted(command: &str) -> &'static str {
         "verify" => "interrupted; the check is incomplete: run it again",
         "recover" => "interrupted; the packs are unchanged: run 'dmv recover' again",
         "export" => {
-            "interrupted; the export is incomplete: run it again with a new or empty directory"
+            "interrupted; the export is incomplete: run it again, without --git with a new or empty directory"
         }
         _ => "interrupted; run the same command again",
     }

@@ -6,7 +6,7 @@ use crate::object::BadObject;
 use crate::source::SourceError;
 use dmv_core::RepoError;
 use dmv_core::glob::GlobFault;
-use dmv_core::job::Cancelled;
+use dmv_core::job::{Cancelled, Job};
 use dmv_core::object::ObjectError;
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
@@ -77,6 +77,16 @@ pub enum GitError {
     /// The user asked to stop.
     #[error("interrupted")]
     Cancelled,
+}
+
+impl GitError {
+    /// Returns the error, or that the user asked to stop: Ctrl-C also ends Git, whose death is no news then.
+    pub(crate) fn unless_cancelled(self, job: &Job) -> GitError {
+        match self {
+            GitError::Source(_) if job.is_cancelled() => GitError::Cancelled,
+            e => e,
+        }
+    }
 }
 
 impl From<ContentError> for GitError {

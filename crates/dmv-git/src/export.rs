@@ -24,7 +24,7 @@ use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::repo::Repo;
 use lfs::{LfsChoice, LfsStore};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Write;
 use std::path::PathBuf;
 use trees::{LfsExport, Sink, TreeCounts, TreeExport};
@@ -79,6 +79,15 @@ pub struct ExportReport {
 /// Fails with [`ObjectError::Missing`] if this repository lacks content, and with
 /// [`GitError::Algorithm`] if an imported commit has ids of another algorithm than the target.
 pub fn export(
+    repo: &Repo,
+    target: &GitSource,
+    options: &ExportOptions,
+    job: &Job,
+) -> Result<ExportReport, GitError> {
+    write(repo, target, options, job).map_err(|e| e.unless_cancelled(job))
+}
+
+fn write(
     repo: &Repo,
     target: &GitSource,
     options: &ExportOptions,
@@ -283,6 +292,7 @@ impl Export<'_> {
             .map(|found| (found.name, found.id))
             .collect();
         let checked_out = self.target.checked_out_branches()?;
+        let mut taken: BTreeSet<String> = there.keys().cloned().collect();
         let mut moves = Vec::new();
         for (key, WantedRef { commit: id, tags }) in wanted {
             let (mut git, mut ty) = (self.git_of(&id)?, GitType::Commit);
@@ -301,7 +311,13 @@ impl Export<'_> {
             if old == Some(git) {
                 continue;
             }
-            let refused = self.refusal(&name, old, &id, &checked_out, options.force)?;
+            let refused = match in_the_way(&taken, &name) {
+                Some(other) => Some(format!("{other} is in the way there")),
+                None => self.refusal(&name, old, &id, &checked_out, options.force)?,
+            };
+            if refused.is_none() {
+                taken.insert(name.clone());
+            }
             moves.push(ExportedRef {
                 name,
                 old,
@@ -310,13 +326,18 @@ impl Export<'_> {
             });
         }
         self.pass_on()?;
-        let accepted = moves.iter().filter(|change| change.refused.is_none());
-        update_refs(self.target, accepted)?;
-        if there.is_empty()
-            && let Some(head) = self.repo.offered()?.head
-        {
-            let head = format!("refs/heads/{head}");
-            self.target.answer(&["symbolic-ref", "HEAD", &head])?;
+        let accepted = || moves.iter().filter(|change| change.refused.is_none());
+        update_refs(self.target, accepted())?;
+        // A worktree stays on its branch: Git would take its files for those of another one.
+        if there.is_empty() && checked_out.is_empty() {
+            let own = self.repo.offered()?.head;
+            let own = own.map(|head| format!("refs/heads/{head}"));
+            let names = || accepted().map(|moved| &moved.name);
+            let mut branches = names().filter(|name| name.starts_with("refs/heads/"));
+            let head = own.filter(|own| names().any(|name| name == own));
+            if let Some(head) = head.as_ref().or_else(|| branches.next()) {
+                self.target.answer(&["symbolic-ref", "HEAD", head])?;
+            }
         }
         self.report.refs = moves;
         Ok(())
@@ -331,13 +352,17 @@ impl Export<'_> {
         checked_out: &HashSet<String>,
         force: bool,
     ) -> Result<Option<String>, GitError> {
+        if checked_out.contains(name) {
+            let way = match old {
+                Some(_) => "git checkout --detach",
+                None => "git symbolic-ref HEAD refs/heads/none",
+            };
+            let why = format!("it is checked out there; in that directory: {way}");
+            return Ok(Some(why));
+        }
         let Some(old) = old else {
             return Ok(None);
         };
-        if checked_out.contains(name) {
-            let why = "it is checked out there; in that directory: git checkout --detach";
-            return Ok(Some(why.to_owned()));
-        }
         if force {
             return Ok(None);
         }
@@ -352,6 +377,19 @@ impl Export<'_> {
         let why = "it has commits there that the branch here does not have";
         Ok((!is_forward).then(|| why.to_owned()))
     }
+}
+
+/// Returns the ref that cannot be there beside a ref `name`: Git stores refs as files, so one cannot also be the
+/// directory of others.
+fn in_the_way<'t>(taken: &'t BTreeSet<String>, name: &str) -> Option<&'t String> {
+    let above = name.match_indices('/').map(|(at, _)| &name[..at]);
+    let below = format!("{name}/");
+    let first_below = taken.range(below.clone()..).next();
+    let first_below = first_below.filter(|other| other.starts_with(&below));
+    above
+        .filter_map(|above| taken.get(above))
+        .next()
+        .or(first_below)
 }
 
 /// Moves refs, all or none.

@@ -247,7 +247,11 @@ pub fn import(
 ) -> Result<ImportReport, GitError> {
     let wanted = wanted(source, options)?;
     let mut map = IdMap::open(repo.dmv_dir())?;
-    match take_and_name(repo, source, options, &wanted, &mut map, request, job) {
+    if !map.is_empty() && repo.has_lost_imports()? {
+        // An undo has taken everything back. This is a first import again, which can take other content.
+        map.forget()?;
+    }
+    let done = match take_and_name(repo, source, options, &wanted, &mut map, request, job) {
         // What the map names may have been freed since. Then everything is read again.
         Err(GitError::Stale | GitError::Repo(RepoError::Absent(_))) => {
             map.forget()?;
@@ -255,7 +259,8 @@ pub fn import(
             take_and_name(repo, source, options, &wanted, &mut map, request, job)
         }
         done => done,
-    }
+    };
+    done.map_err(|e| e.unless_cancelled(job))
 }
 
 fn take_and_name(

@@ -4,10 +4,9 @@
 //! its objects and knows only the address of its remote. What it fetches goes to where Git LFS keeps it in
 //! the repository itself.
 
-use crate::source::{GitSource, SourceError, output_of};
+use crate::source::{GitSource, SourceError, bare_git, output_of};
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
 
 /// Fetches all content that the history of `source` has pointers for. Returns what `git lfs` says if it could
 /// not fetch all.
@@ -18,7 +17,7 @@ use std::process::Command;
 ///
 /// Fails with [`SourceError::NoLfs`] if Git LFS is not installed.
 pub fn fetch_content(source: &GitSource, scratch: &Path) -> Result<Option<String>, SourceError> {
-    let lfs = Command::new("git").args(["lfs", "version"]).output();
+    let lfs = bare_git().args(["lfs", "version"]).output();
     if !lfs.map_err(SourceError::NoGit)?.status.success() {
         return Err(SourceError::NoLfs);
     }
@@ -27,18 +26,26 @@ pub fn fetch_content(source: &GitSource, scratch: &Path) -> Result<Option<String
         return Ok(Some(said.to_owned()));
     };
     let storage = source.git_dir()?.join("lfs");
-    let mut clone = Command::new("git");
+    let mut clone = bare_git();
     clone.args(["clone", "-q", "--mirror", "--shared", "--template=", "--"]);
     output_of(clone.arg(source.path()).arg(scratch), "clone")?;
     for (key, value) in [
         ("remote.origin.url", OsStr::new(&address)),
         ("lfs.storage", storage.as_os_str()),
     ] {
-        let mut config = Command::new("git");
+        let mut config = bare_git();
         config.arg("-C").arg(scratch).args(["config", key]);
         output_of(config.arg(value), "config")?;
     }
-    let mut fetch = Command::new("git");
+    // On a commit, Git LFS reads the file `.lfsconfig` of that commit. So the scratch repository is on none.
+    for args in [
+        ["symbolic-ref", "HEAD", "refs/dmv/none"],
+        ["update-ref", "-d", "refs/dmv/none"],
+    ] {
+        let mut head = bare_git();
+        output_of(head.arg("-C").arg(scratch).args(args), args[0])?;
+    }
+    let mut fetch = bare_git();
     fetch.arg("-C").arg(scratch);
     fetch.args(["lfs", "fetch", "--all", "origin"]);
     match output_of(&mut fetch, "lfs fetch") {

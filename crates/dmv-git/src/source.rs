@@ -18,6 +18,18 @@ const MAX_HEADER_BYTES: u64 = 200;
 /// The longest line with an id and a path.
 const MAX_PATH_LINE_BYTES: u64 = 8192;
 
+/// What is no file.
+const NO_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+/// Settings of the environment that say where a repository is.
+const PLACES: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_CEILING_DIRECTORIES",
+];
+
 /// Reading a Git repository failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -133,7 +145,7 @@ impl GitSource {
     /// Copies the repository at a URL that Git knows into the new directory `dir`, and opens the copy. Git
     /// reads the user's own settings for it, and shows its progress.
     pub fn mirror(url: &OsStr, dir: &Path) -> Result<GitSource, SourceError> {
-        let mut git = Command::new("git");
+        let mut git = bare_git();
         git.args(["clone", "--mirror", "--"]).arg(url).arg(dir);
         let status = git
             .stdin(Stdio::null())
@@ -150,7 +162,7 @@ impl GitSource {
 
     /// Makes a bare repository in the new directory `dir`, and opens it.
     pub fn create(dir: &Path, algorithm: Algorithm) -> Result<GitSource, SourceError> {
-        let mut git = Command::new("git");
+        let mut git = bare_git();
         // A template of the user could bring hooks.
         git.args(["init", "-q", "--bare", "--template="]);
         git.arg(format!("--object-format={}", algorithm.name()));
@@ -170,28 +182,20 @@ impl GitSource {
 
     /// Returns a command of Git that reads this repository as it is stored.
     pub(crate) fn git(&self) -> Command {
-        let mut git = Command::new("git");
+        let mut git = bare_git();
         git.arg("-C").arg(&self.path);
-        // No object is fetched from elsewhere, and none is replaced.
-        git.args([
-            "--no-pager",
-            "--no-replace-objects",
-            "-c",
-            "protocol.allow=never",
-        ]);
+        // No object is fetched from elsewhere, none is replaced, and no hook runs.
+        git.args(["--no-pager", "--no-replace-objects"]);
+        git.args(["-c", "protocol.allow=never"]);
+        git.args(["-c", &format!("core.hooksPath={NO_FILE}")]);
+        git.args(["-c", "advice.graftFileDeprecated=false"]);
         git.env("GIT_NO_LAZY_FETCH", "1");
-        git.env(
-            "GIT_GRAFT_FILE",
-            if cfg!(windows) { "NUL" } else { "/dev/null" },
-        );
+        git.env("GIT_GRAFT_FILE", NO_FILE);
         git.env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
-        for inherited in [
-            "GIT_DIR",
-            "GIT_WORK_TREE",
-            "GIT_INDEX_FILE",
-            "GIT_OBJECT_DIRECTORY",
-        ] {
-            git.env_remove(inherited);
+        // A directory in another repository is not that repository.
+        let whole = self.path.canonicalize().ok();
+        if let Some(parent) = whole.as_deref().and_then(Path::parent) {
+            git.env("GIT_CEILING_DIRECTORIES", parent);
         }
         git.stdin(Stdio::null());
         git
@@ -241,9 +245,10 @@ impl GitSource {
             .map(str::to_owned)
     }
 
-    /// Returns the directory of Git's own files: `.git`, or the bare repository.
+    /// Returns the directory of Git's own files: `.git`, or the bare repository. All worktrees of a repository have
+    /// the same one.
     pub fn git_dir(&self) -> Result<PathBuf, SourceError> {
-        let answer = self.answer(&["rev-parse", "--absolute-git-dir"])?;
+        let answer = self.answer(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
         Ok(PathBuf::from(answer.trim_end_matches('\n')))
     }
 
@@ -463,6 +468,15 @@ impl GitSource {
     }
 }
 
+/// Returns a command of Git that knows of no repository yet.
+pub(crate) fn bare_git() -> Command {
+    let mut git = Command::new("git");
+    for inherited in PLACES {
+        git.env_remove(inherited);
+    }
+    git
+}
+
 /// Runs a program to its end, without input. Returns what it writes.
 pub(crate) fn output_of(program: &mut Command, command: &str) -> Result<Vec<u8>, SourceError> {
     let output = program.stdin(Stdio::null()).output();
@@ -556,9 +570,12 @@ fn check_end(command: &'static str, mut child: Child, mut said: File) -> Result<
     Err(SourceError::Failed { command, said })
 }
 
+/// Returns why Git gave up: what it calls fatal, or what it says last. Advice can follow the reason.
 pub(crate) fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    let last = |is_reason: fn(&str) -> bool| text.lines().rev().find(|line| is_reason(line));
+    let line = last(|line| line.starts_with("fatal: "));
+    let line = line.or_else(|| last(|line| !line.trim().is_empty()));
     line.unwrap_or("it did not say why").trim().to_owned()
 }
 

@@ -60,13 +60,17 @@ pub fn read_stream(stream: &mut dyn Read, dir: &Path, job: &Job) -> Result<GitSo
         let said = fault(&mut said)?;
         return Err(SourceError::Stream { said });
     }
-    passed?;
+    if passed? == 0 {
+        let said = "it is empty".to_owned();
+        return Err(SourceError::Stream { said });
+    }
     go_to_branch(&source)?;
     Ok(source)
 }
 
-/// Passes the stream on until it ends or the job is cancelled.
-fn pass_on(stream: &mut dyn Read, out: &mut impl Write, job: &Job) -> io::Result<()> {
+/// Passes the stream on until it ends or the job is cancelled. Returns its bytes.
+fn pass_on(stream: &mut dyn Read, out: &mut impl Write, job: &Job) -> io::Result<u64> {
+    let mut bytes = 0;
     out.write_all(BEGINNING)?;
     let mut buffer = vec![0; BUFFER_BYTES];
     while !job.is_cancelled() {
@@ -78,8 +82,9 @@ fn pass_on(stream: &mut dyn Read, out: &mut impl Write, job: &Job) -> io::Result
             break;
         }
         out.write_all(&buffer[..read])?;
+        bytes += read as u64;
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Returns why Git gave up. A note about its report follows the reason.

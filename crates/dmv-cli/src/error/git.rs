@@ -11,6 +11,8 @@ use dmv_git::GitError;
 use dmv_git::source::SourceError;
 use std::io::ErrorKind;
 
+/// Git's commands that read objects, and fail if these are damaged.
+const READING: [&str; 4] = ["cat-file", "fast-export", "index-pack", "rev-list"];
 /// Branches that a message names.
 const MOST_NAMES: usize = 20;
 
@@ -85,6 +87,9 @@ impl From<SourceError> for Failure {
                 .hint("write the stream again; nothing was taken from it"),
             SourceError::Pipe(e) if e.kind() == ErrorKind::Interrupted => {
                 RepoError::Cancelled.into()
+            }
+            SourceError::Failed { command, .. } if !READING.contains(&&command[..]) => {
+                Failure::new("git", EXIT_OTHER, message)
             }
             SourceError::Failed { .. } | SourceError::Answer(_) | SourceError::Pipe(_) => {
                 Failure::new("git", EXIT_OTHER, message)

@@ -572,3 +572,86 @@ fn refs_that_lie_are_left_out() -> Outcome {
     assert!(said.contains("no branch 'git/x' is created"), "{said}");
     Ok(())
 }
+
+#[test]
+fn an_import_that_made_the_repository_can_be_undone_and_begun_again() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    place.ok(&["import", "git", "source", "film"])?;
+    place.ok(&["-C", "film", "undo"])?;
+    assert!(!place.work().join("film/a.txt").exists());
+    // A repository without anything is one in which an import was cut short.
+    let again = place.ok(&["import", "git", "source", "film"])?;
+    assert!(again.starts_with("4 commits taken"), "{again}");
+    place.fails(20, &["import", "git", "source", "film"])?;
+    place.ok(&["-C", "film", "branch", "-d", "side"])?;
+    git(&place, "source", &["branch", "third", "side"])?;
+    let news = place.ok(&["-C", "film", "import", "git", "../source"])?;
+    assert!(news.contains("third"), "{news}");
+    let branches = place.ok(&["-C", "film", "branch"])?;
+    assert!(!branches.contains("side\n"), "{branches}");
+    Ok(())
+}
+
+#[test]
+fn files_in_the_way_hide_nothing_of_the_report() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    let blob = git(&place, "source", &["rev-parse", "main:a.txt"])?;
+    git(&place, "source", &["tag", "content", &blob])?;
+    place.ok(&["init", "film"])?;
+    place.write("film/a.txt", "mine\n")?;
+    let said = place.run(&["-C", "film", "import", "git", "../source"])?;
+    assert_eq!(said.status.code(), Some(5));
+    let said = String::from_utf8([said.stdout, said.stderr].concat())?;
+    assert!(
+        said.contains("4 commits taken") && said.contains("not taken: refs/tags/content"),
+        "{said}"
+    );
+    assert!(said.contains("its files are not written"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn an_export_keeps_to_the_repository_that_is_named() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    place.ok(&["import", "git", "source", "film"])?;
+    let refused = |exit: i32, dir: &str| place.fails(exit, &["-C", "film", "export", "--git", dir]);
+    // A directory in another repository.
+    fs::create_dir(place.work().join("source/inner"))?;
+    refused(10, "../source/inner")?;
+    // A worktree whose branch has no commit.
+    git(&place, "", &["init", "-q", "-b", "main", "fresh"])?;
+    let said = refused(3, "../fresh")?;
+    assert!(
+        said.contains("refs/heads/main: it is checked out there"),
+        "{said}"
+    );
+    assert_eq!(git(&place, "fresh", &["status", "--porcelain"])?, "");
+    // A branch in the way of another, and no branch of the name that the repository is on.
+    git(&place, "", &["init", "-q", "--bare", "bare.git"])?;
+    place.ok(&["-C", "film", "branch", "top/low", "side"])?;
+    place.ok(&[
+        "-C",
+        "film",
+        "export",
+        "--git",
+        "../bare.git",
+        "--branches",
+        "s*",
+    ])?;
+    let head = git(&place, "bare.git", &["symbolic-ref", "HEAD"])?;
+    assert_eq!(head, "refs/heads/side");
+    git(&place, "bare.git", &["branch", "top", "side"])?;
+    let said = refused(3, "../bare.git")?;
+    assert!(
+        said.contains("refs/heads/top/low: refs/heads/top is in the way"),
+        "{said}"
+    );
+    assert!(refs(&place, "bare.git")?.contains("refs/heads/main"));
+    Ok(())
+}

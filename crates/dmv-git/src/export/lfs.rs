@@ -40,7 +40,9 @@ impl LfsChoice {
         larger_than: Option<u64>,
     ) -> Result<LfsChoice, (String, String)> {
         for pattern in &patterns {
-            check_pattern(pattern).map_err(|why| (pattern.clone(), why))?;
+            check_pattern(pattern)
+                .and(check_for_git(pattern))
+                .map_err(|why| (pattern.clone(), why))?;
         }
         let matcher = Patterns::new(patterns.iter().map(String::as_str));
         let matcher = matcher.map_err(|why| (patterns.join(","), why))?;
@@ -65,6 +67,18 @@ impl LfsChoice {
         let is_large = self.larger_than.is_some_and(|most| size > most);
         is_large.then(|| AttributesLine::of_path(path))
     }
+}
+
+/// Fails with the reason if a pattern is none in an attribute file of Git.
+fn check_for_git(pattern: &str) -> Result<(), String> {
+    let why = if pattern.ends_with('/') {
+        "attribute files have no patterns for directories; for all files in it: DIRECTORY/**"
+    } else if pattern.starts_with('"') || pattern.starts_with(MACRO) {
+        "an attribute file means something else by this"
+    } else {
+        return Ok(());
+    };
+    Err(why.to_owned())
 }
 
 /// A line of an attribute file that gives files to Git LFS.

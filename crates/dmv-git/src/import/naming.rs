@@ -66,11 +66,17 @@ impl<'o> NamePlan<'o> {
             pruned: options.prune,
             ..RefNews::default()
         };
+        let is_first = repo.head_commit()?.is_none();
+        let is_known = |branch: &str| -> Result<bool, RepoError> {
+            let recorded = repo.ref_at(&format!("remote/{}/{branch}", options.remote))?;
+            Ok(recorded.is_some())
+        };
         for (key, git) in &wanted.refs {
             let id = id_of(key, git)?;
             let here = repo.ref_at(key)?;
             match key.split_once('/') {
-                Some(("branch", branch)) if here.is_none() => {
+                // One that came before and is not here was deleted here.
+                Some(("branch", branch)) if here.is_none() && (is_first || !is_known(branch)?) => {
                     ours.make.push((branch.to_owned(), id));
                 }
                 Some(("tag", tag)) if here.is_some_and(|here| here != id) => {

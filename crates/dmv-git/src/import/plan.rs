@@ -69,6 +69,16 @@ pub fn plan(
     scratch: &Repo,
     job: &Job,
 ) -> Result<ImportPlan, GitError> {
+    look(repo, source, options, scratch, job).map_err(|e| e.unless_cancelled(job))
+}
+
+fn look(
+    repo: Option<&Repo>,
+    source: &GitSource,
+    options: &ImportOptions,
+    scratch: &Repo,
+    job: &Job,
+) -> Result<ImportPlan, GitError> {
     let wanted = wanted(source, options)?;
     // A repository that does not exist yet has nothing, as `scratch`.
     let here = repo.unwrap_or(scratch);
@@ -118,7 +128,7 @@ fn foresee(
         let known = map.get(git)?.map_or(UNKNOWN, |known| known.id);
         Ok(tags.get(key).copied().unwrap_or(known))
     })?;
-    names.foresee(repo, |branch, old| {
+    let mut news = names.foresee(repo, |branch, old| {
         let new = wanted.refs.get(&format!("branch/{branch}"));
         let old = source.commits_among(&map.all_git_of(old)?)?;
         match (new, old.first()) {
@@ -126,7 +136,11 @@ fn foresee(
             // The source has it no more.
             _ => Ok(false),
         }
-    })
+    })?;
+    for change in &mut news.refs {
+        change.new = change.new.filter(|new| *new != UNKNOWN);
+    }
+    Ok(news)
 }
 
 /// A look at the objects that an import would take.
@@ -184,7 +198,7 @@ impl<'s> Look<'s> {
                 GitType::Tree => self.trees.push((object.id, commit.unwrap_or(object.id))),
                 GitType::Blob => {
                     self.plan.files += 1;
-                    self.plan.bytes += object.size;
+                    self.plan.bytes = self.plan.bytes.saturating_add(object.size);
                     if object.size <= MAX_POINTER_BYTES as u64 {
                         self.small.push(object.id);
                     }

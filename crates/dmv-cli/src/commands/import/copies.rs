@@ -173,15 +173,22 @@ impl<'c> Intake<'c> {
 
     /// Names the commits, and reports them.
     fn end(&self, done: &IntakeReport) -> Result<u8, Failure> {
-        let is_first = !self.options.dry_run && self.name_commits(done)?;
+        let named = if self.options.dry_run {
+            NamingOutcome::default()
+        } else {
+            self.name_commits(done)?
+        };
         let ui = &self.context.ui;
         ui.report(
             || self.document(done),
-            |out| self.print(out, done, is_first),
+            |out| self.print(out, done, named.is_first),
         )?;
         if !ui.is_json() {
             ui.warn_of("not taken: ", &done.problems);
             ui.warn_of("", &done.warnings);
+        }
+        if let Some(failure) = named.not_written {
+            return Err(failure);
         }
         Ok(if done.problems.is_empty() {
             EXIT_OK
@@ -190,12 +197,13 @@ impl<'c> Intake<'c> {
         })
     }
 
-    /// Returns whether the commits became the branch of this worktree, whose files are written then.
-    fn name_commits(&self, done: &IntakeReport) -> Result<bool, Failure> {
+    /// Names the commits, and writes the files of those that became the branch of this worktree.
+    fn name_commits(&self, done: &IntakeReport) -> Result<NamingOutcome, Failure> {
         let (context, repo) = (self.context, &self.repo);
         let Some(tip) = done.tip else {
-            return Ok(false);
+            return Ok(NamingOutcome::default());
         };
+        let mut not_written = None;
         let key = format!("branch/{}", self.branch);
         let is_first = repo.ref_at(&key)?.is_none() && repo.head_commit()?.is_none();
         let offered = OfferedRefs {
@@ -217,12 +225,15 @@ impl<'c> Intake<'c> {
                 repo.note_remote_and_check_out(self.name, &offered, &ours, branch, &options, job);
             drop(watch);
             if let Some(Err(e)) = done?.written {
-                return Err(super::not_written(e.into(), Some(branch)));
+                not_written = Some(super::not_written(e.into(), Some(branch)));
             }
         } else {
             repo.note_remote(self.name, &offered, &ours, &context.request()?)?;
         }
-        Ok(is_first)
+        Ok(NamingOutcome {
+            is_first,
+            not_written,
+        })
     }
 
     fn print(
@@ -282,6 +293,15 @@ impl<'c> Intake<'c> {
             refused: Json::List(refused.collect()),
         }
     }
+}
+
+/// How the commits of an import got their names.
+#[derive(Default)]
+struct NamingOutcome {
+    /// Whether they became the branch of this worktree.
+    is_first: bool,
+    /// Why its files were not written.
+    not_written: Option<Failure>,
 }
 
 /// What became what: `rock_v1.psd → rock.psd  2026-11-21 15:04:05 +01:00, 34 MiB`.

@@ -96,7 +96,7 @@ pub fn run(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
     }
     let done = take(context, &repo, &source, &options);
     let done = done.map_err(|e| go_on(e, args, is_new, &repo))?;
-    tell(context, from, &repo, &done)
+    end(context, from, &repo, done)
 }
 
 /// Has Git LFS fetch what the source lacks. What is missing then, the import reports.
@@ -135,12 +135,22 @@ pub fn from_stream(
         return tell_what_comes(context, Some(&repo), &source, &options, &scratch, from);
     }
     let done = take(context, &repo, &source, &options)?;
-    tell(
-        context,
-        ImportSource::Stream(file.as_os_str()),
-        &repo,
-        &done,
-    )
+    let from = ImportSource::Stream(file.as_os_str());
+    end(context, from, &repo, done)
+}
+
+/// Reports what came. Only then it fails if files are in the way: no later import tells the same again.
+fn end(
+    context: &Context,
+    from: ImportSource<'_>,
+    repo: &Repo,
+    mut done: ImportReport,
+) -> Result<u8, Failure> {
+    let exit = tell(context, from, repo, &done)?;
+    match done.not_written.take() {
+        Some(e) => Err(super::not_written(e.into(), done.head.as_deref())),
+        None => Ok(exit),
+    }
 }
 
 /// Returns the options of an import of everything.
@@ -165,12 +175,9 @@ fn take(
     let watch = context.watch("importing");
     let done = import(repo, source, options, &context.request()?, &context.job);
     drop(watch);
-    let mut done = done?;
+    let done = done?;
     tell_pointers(context, done.pointers_taken, "taken as they are");
-    match done.not_written.take() {
-        Some(e) => Err(super::not_written(e.into(), done.head.as_deref())),
-        None => Ok(done),
-    }
+    Ok(done)
 }
 
 /// Says how to go on after a failure in a repository that this command has made.
@@ -183,7 +190,13 @@ fn go_on(failure: Failure, args: &GitArgs, is_new: bool, repo: &Repo) -> Failure
         .worktree_root()
         .unwrap_or_else(|| repo.dmv_dir())
         .to_owned();
-    let (dir, source) = (Argument::on_disk(&dir), Argument::on_disk(&args.source));
+    // The command is for another directory than this one.
+    let source = match ImportSource::of(&args.source) {
+        ImportSource::Path(path) => std::path::absolute(path).map(PathBuf::into_os_string),
+        other => Ok(other.text().to_owned()),
+    };
+    let source = source.unwrap_or_else(|_| args.source.clone());
+    let (dir, source) = (Argument::on_disk(&dir), Argument::on_disk(&source));
     failure.hint(hint!("dmv -C {} import git {}, to go on", dir, source))
 }
 
@@ -206,10 +219,23 @@ fn create(context: &Context, args: &GitArgs, source: &GitSource) -> Result<Arc<R
         })?,
     };
     refuse_address(&dir)?;
+    if let Some(repo) = begun_in(&dir) {
+        return Ok(Arc::new(repo));
+    }
     let branch = source.head().unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
     let repo = Repo::init(&dir, &branch, args.bare, context.request()?)?;
     repo.end_clone();
     Ok(Arc::new(repo))
+}
+
+/// Returns the repository in `dir` if nothing is in it yet: an import was cut short there.
+fn begun_in(dir: &Path) -> Option<Repo> {
+    let dir = dir.canonicalize().ok()?;
+    let repo = Repo::open(&dir).ok()?;
+    let place = repo.worktree_root().unwrap_or_else(|| repo.dmv_dir());
+    let is_there = place.canonicalize().is_ok_and(|place| place == dir);
+    let is_empty = repo.offered().is_ok_and(|offered| offered.refs.is_empty());
+    (is_there && is_empty).then_some(repo)
 }
 
 fn last_part(source: &OsStr) -> Option<PathBuf> {
@@ -291,7 +317,9 @@ fn tell_missing_lfs(
     from: ImportSource<'_>,
     is_dry_run: bool,
 ) {
-    let missing: u64 = problems.iter().map(Problem::missing_bytes).sum();
+    let missing = problems.iter().fold(0u64, |sum, problem| {
+        sum.saturating_add(problem.missing_bytes())
+    });
     if missing == 0 {
         return;
     }

@@ -2,6 +2,7 @@
 
 use super::source::ImportSource;
 use crate::prelude::*;
+use dmv_core::history::is_ancestor;
 use dmv_git::import::{RefNews, RewrittenBranch};
 use std::collections::HashSet;
 
@@ -141,9 +142,17 @@ pub fn tell_merge(context: &Context, repo: &Repo, news: &RefNews) -> Result<(), 
         let name = name.and_then(|name| name.split_once('/'));
         change.old.is_some() && name.is_some_and(|(_, name)| name == branch)
     });
-    let Some(recorded) = is_behind.and_then(|change| change.key.split_once('/')) else {
+    let Some(change) = is_behind else {
         return Ok(());
     };
+    let Some(recorded) = change.key.split_once('/') else {
+        return Ok(());
+    };
+    if let (Some(new), Some(own)) = (change.new, repo.head_commit()?)
+        && is_ancestor(repo.objects(), &new, &own)?
+    {
+        return Ok(());
+    }
     let merge = hint!("dmv merge {}", Argument::value(recorded.1));
     let branch = clean(&branch);
     context

@@ -363,6 +363,19 @@ impl Repo {
         })
     }
 
+    /// Returns whether commits were imported and nothing names a commit, as after the undo of a first import.
+    pub fn has_lost_imports(&self) -> Result<bool, RepoError> {
+        if self.refs.get(LOG_IMPORTED)?.is_none() {
+            return Ok(false);
+        }
+        for prefix in ["branch/", "tag/", "remote/"] {
+            if !self.refs.with_prefix(prefix)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
     pub fn ref_at(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
         worktree::ref_id(self, key)

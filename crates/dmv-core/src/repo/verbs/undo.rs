@@ -574,8 +574,11 @@ fn last_if(
 }
 
 /// Returns whether an operation is one of those that made the repository: the first one, or in a
-/// clone one that the same command made after it.
+/// clone one that the same command made after it. An import can be undone, also where it has made the repository.
 fn made_repository(repo: &Repo, operation: &Operation) -> Result<bool, RepoError> {
+    if operation.changes.iter().any(|c| c.key == LOG_IMPORTED) {
+        return Ok(false);
+    }
     let until = repo
         .refs
         .operations_before(Some(operation.seq.saturating_add(1)), MAX_MAKING)?;
