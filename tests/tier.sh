@@ -43,6 +43,7 @@ shared-edits|store/write,store/block_sharing,worktree/ingest,files/stored|dmv-te
 symlinks|worktree,fsutil|dmv-tests|library|directories_that_become_symlinks_lead_no_command_outside|DMV_SWAPS|20000|100000|directories become symlinks that lead outside, while commands read and write there
 import-kills|dmv-git,incoming|dmv-git|round_trip|an_import_that_is_killed_ends_equal_the_next_time|DMV_IMPORT_KILLS|30|100|imports from Git are killed at random moments; the next one ends equal
 cut-clones|ops/clone,peers,session,sync|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
+lean|slice,upkeep,files,ops|dmv-cli|program|a_lean_clone_loses_nothing|DMV_LEAN_STORIES|40|1000|random commands in a lean clone, while its remote is here or away
 partial|slice,reach,subset,ops|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
 interrupt|commands,job|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
 growth|merge,diff,worktree,history|dmv-cli|program|memory_and_time_grow_with_the_amount|DMV_GROWTH|500|25000|memory and time against the amount of files

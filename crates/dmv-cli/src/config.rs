@@ -137,6 +137,8 @@ pub static KEYS: &[Key] = keys! {
         "the program that makes and checks signatures by ssh keys, with its arguments";
     "worktree.share" => Sharing, Repository, Some("auto"),
         "whether large files share blocks with packs: auto, off or require";
+    LEAN => Bool, Repository, Some("false"),
+        "keep no second copy of unchanged files that a remote keeps; set it with dmv lean: true or false";
     "pull.rebase" => Bool, Repository, Some("false"),
         "whether dmv pull rebases instead of merging: true or false";
     "net.offline" => Bool, Repository, Some("false"),
@@ -173,6 +175,8 @@ pub const BUDGET: &str = "repository.budget";
 pub const CLAIMS_ENFORCE: &str = "claims.enforce";
 /// The same for pushes that bring only signed commits.
 pub const PUSH_SIGNED: &str = "push.require-signed";
+/// Whether files of the worktree stand in for content.
+pub const LEAN: &str = "worktree.lean";
 /// What stands between the paths of a list, where it is one text.
 const PATHS_APART: &str = ":";
 /// What stands between patterns.

@@ -1,6 +1,6 @@
 //! What every command gets: options, settings, output, the job that Ctrl-C stops.
 
-use crate::config::Config;
+use crate::config::{Config, LEAN};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::count;
 use crate::globals::{Color, Globals};
@@ -233,6 +233,9 @@ impl Context {
         if let Ok(config) = self.config() {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
             repo.store().share_blocks(config.sharing()?);
+            if config.is_set(LEAN)? {
+                repo.be_lean();
+            }
             signing::follow_settings(&repo, config)?;
             #[cfg(feature = "quic")]
             if let Ok(who) = self.who() {

@@ -108,6 +108,13 @@ impl PeerAnswers {
         kept.copied().collect()
     }
 
+    /// Of some files, the contents that a remote keeps.
+    pub fn kept_files(&self, files: &[(RepoPath, Blob)]) -> Vec<Blob> {
+        let unkept: BTreeSet<&ObjectId> = self.unkept.iter().map(|(_, id)| id).collect();
+        let kept = files.iter().filter(|(_, blob)| !unkept.contains(&blob.id));
+        kept.map(|(_, blob)| *blob).collect()
+    }
+
     /// Whether those that keep something still answer.
     pub fn still(&self, peers: &mut [Peer<'_>]) -> bool {
         let mut keepers = peers

@@ -33,6 +33,7 @@ mod graph;
 mod headline;
 mod help;
 mod hooks;
+mod lean_setting;
 mod lock_wait;
 mod message;
 mod mirror;

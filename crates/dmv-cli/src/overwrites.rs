@@ -13,6 +13,24 @@ pub fn overwritten_value(overwritten: &OverwrittenFiles) -> Option<Json> {
     (overwritten.files > 0).then(|| object! { overwritten.{files, bytes, kept} })
 }
 
+/// What a command would overwrite, and the most that is kept.
+#[derive(Clone, Copy)]
+pub struct TooMuch {
+    bytes: u64,
+    limit: u64,
+}
+
+/// Returns how much a command would have overwritten that failed because of it.
+pub fn too_much<T>(done: &Result<T, RepoError>) -> Option<TooMuch> {
+    match done {
+        Err(RepoError::Files(FilesError::TooMuchToKeep { bytes, limit, .. })) => Some(TooMuch {
+            bytes: *bytes,
+            limit: *limit,
+        }),
+        _ => None,
+    }
+}
+
 /// Runs `work`, as [`supplied`] does. Where it would overwrite more than is kept, it asks.
 pub fn keep_or_ask<T>(
     context: &Context,
@@ -20,17 +38,25 @@ pub fn keep_or_ask<T>(
     doing: &'static str,
     mut work: impl FnMut(&WorktreeSettings) -> Result<T, RepoError>,
 ) -> Result<T, Failure> {
+    ask_if_too_much(context, |settings, much| {
+        supplied(context, repo, doing, || {
+            let done = work(settings);
+            *much = too_much(&done);
+            done
+        })
+    })
+}
+
+/// Runs `work`, which says whether it would overwrite too much. Then it asks, and runs it again.
+pub fn ask_if_too_much<T>(
+    context: &Context,
+    mut work: impl FnMut(&WorktreeSettings, &mut Option<TooMuch>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let mut settings = context.settings()?;
     loop {
-        let mut too_much = None;
-        let done = supplied(context, repo, doing, || {
-            let done = work(&settings);
-            if let Err(RepoError::Files(FilesError::TooMuchToKeep { bytes, limit, .. })) = &done {
-                too_much = Some((*bytes, *limit));
-            }
-            done
-        });
-        let Some((size, limit)) = too_much else {
+        let mut much = None;
+        let done = work(&settings, &mut much);
+        let Some(TooMuch { bytes: size, limit }) = much else {
             return done;
         };
         let (size, limit_text) = (bytes(size), bytes(limit));

@@ -1,11 +1,15 @@
 //! `dmv checkout`
 
 use crate::deletions::DeletedFiles;
+use crate::on_demand::ops_failure;
+use crate::overwrites::{ask_if_too_much, too_much};
+use crate::peers::{Call, tell_skipped};
 use crate::prelude::*;
 use crate::print::checkout::print_checkout;
 use crate::subset_options::LimitArgs;
 use dmv_core::repo::{CheckoutOptions, CheckoutReport, CheckoutTarget, RevisionError, is_previous};
 use dmv_core::subset::Subset;
+use dmv_net::ops::checkout_lean;
 
 /// Switch the worktree to a branch or revision
 ///
@@ -52,7 +56,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(name) => CheckoutTarget::NewBranch(name.clone(), repo.resolve(revision)?),
         None => target(context, &repo, revision)?,
     };
-    let subset = if args.all {
+    // A lean clone that was cut off goes on: without this, content that packs do not keep would be left out.
+    let goes_on = repo.is_lean() && repo.base_commit()?.is_none() && !args.limit.is_given();
+    let subset = if args.all || goes_on {
         Some(Subset::everything())
     } else {
         args.limit.read(context, &repo)?
@@ -68,10 +74,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         _ => None,
     };
     let before = repo.head()?;
-    let report = keep_or_ask(context, &repo, "checking out", |settings| {
-        options.settings = settings.clone();
-        repo.checkout(target.clone(), &options, &context.job)
-    })?;
+    let report = if repo.is_lean() {
+        checkout_in_portions(context, &repo, &target, &mut options)?
+    } else {
+        keep_or_ask(context, &repo, "checking out", |settings| {
+            options.settings = settings.clone();
+            repo.checkout(target.clone(), &options, &context.job)
+        })?
+    };
     if let Some(name) = made {
         context
             .ui
@@ -86,6 +96,25 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Ok(())
     })?;
     Ok(code)
+}
+
+/// Switches in a lean repository, which has no room for the content of all files beside the files.
+fn checkout_in_portions(
+    context: &Context,
+    repo: &Repo,
+    target: &CheckoutTarget,
+    options: &mut CheckoutOptions,
+) -> Result<CheckoutReport, Failure> {
+    ask_if_too_much(context, |settings, much| {
+        options.settings = settings.clone();
+        let (call, go_on) = (Call::to(context, "checking out"), &options.request.command);
+        let done = checkout_lean(repo, target, go_on, options, &call, &context.job);
+        drop(call);
+        let done = done.map_err(|e| ops_failure(context, e))?;
+        tell_skipped(context, done.skipped);
+        *much = too_much(&done.done);
+        Ok(done.done?)
+    })
 }
 
 /// Makes a branch the default one of a bare repository.

@@ -7,6 +7,8 @@ mod upload;
 use crate::config::{Config, MIRROR, ORIGIN};
 use crate::devices::expand;
 use crate::error::{IN_ONE_OF_BOTH, may_be_of_git, verify_there};
+use crate::lean_setting::set_lean;
+use crate::on_demand::ops_failure;
 use crate::partial_repository::{SliceArgs, options_for, slice_value, words};
 use crate::peers::{Call, session_failure};
 use crate::prelude::*;
@@ -70,6 +72,10 @@ pub struct Args {
     /// Copy everything. Without it, a complete clone on the same disk shares the packs of SRC
     #[arg(long)]
     copy: bool,
+    /// Keep no second copy of the files: their content is in the worktree and at the remote only (see:
+    /// dmv lean --help)
+    #[arg(long, conflicts_with_all = ["bare", "mirror", "copy", "subset", "meta_only"])]
+    lean: bool,
     #[command(flatten)]
     slice: SliceArgs,
     /// Only report how much a clone of a bucket would receive. With --subset, --depth or --since, it
@@ -95,11 +101,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return foresee::run(context, &options);
     }
     let started = begin(context, &options, args.mirror)?;
+    if args.lean {
+        set_lean(started.repo(), true)?;
+    }
     let call = Call::to(context, "writing files");
     let done = started.run(&options, &call, &context.job);
     drop(call);
     let done = done.map_err(|e| {
-        let failure = failure(args, &options, e);
+        let failure = match e {
+            CloneError::Files(e) => ops_failure(context, *e),
+            e => failure(args, &options, e),
+        };
         // A clone that has received nothing has removed what it made.
         let mut places = options.dir.ancestors();
         let place = places.find(|dir| dir.exists()).unwrap_or(Path::new("."));
@@ -129,8 +141,13 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     options.branch.clone_from(&args.branch);
     options.bare = args.bare || args.mirror;
     options.copy = args.copy;
+    options.lean = args.lean;
     options.settings = context.settings()?;
-    options.go_on = |head| go_back(head).to_string();
+    options.go_on = if args.lean {
+        |_| "dmv checkout --all".to_owned()
+    } else {
+        |head| go_back(head).to_string()
+    };
     Ok(options)
 }
 
@@ -215,6 +232,8 @@ fn not_made(e: CloneError) -> Failure {
         CloneError::Source(e) => e.into(),
         CloneError::Repo(e) => e.into(),
         CloneError::Session(e) => session_failure(*e),
+        // Only a lean clone fails like this, and it says what it lacks.
+        CloneError::Files(e) => Failure::new("absent", EXIT_ABSENT, e.to_string()),
     }
 }
 
@@ -354,6 +373,13 @@ fn tell(
             let (packs, size) = (count(shared.packs, "pack", "packs"), bytes(shared.bytes));
             let text = format!("shared with the source: {packs} ({size}); for a backup: --copy");
             writeln!(out, "{text}")?;
+        }
+        if repo.is_lean() {
+            writeln!(
+                out,
+                "lean: content is in these files and at the remote; see: dmv lean"
+            )?;
+            return Ok(());
         }
         tell_left_out(out, &repo, &slice)
     })?;

@@ -31,6 +31,7 @@ pub mod id;
 pub mod import;
 pub mod init;
 pub mod keep;
+pub mod lean;
 pub mod log;
 pub mod ls;
 pub mod man;
@@ -177,8 +178,10 @@ pub fn run_explained(
     command: &Command,
     program: fn() -> clap::Command,
 ) -> Result<u8, Failure> {
-    let done = run(context, command, program).and_then(|exit| {
-        tell_without_xattrs(context);
+    let done = run(context, command, program);
+    // Also a command that failed may have written files.
+    tell_without_xattrs(context);
+    let done = done.and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)
     });
@@ -265,6 +268,7 @@ commands! {
         "sync" Sync(sync) changes, common;
         "get" Get(get) changes, common;
         "drop" Drop(drop) changes, common;
+        "lean" Lean(lean) changes;
     }
     "Connect devices" {
         #[cfg(feature = "quic")]

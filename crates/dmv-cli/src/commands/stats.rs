@@ -23,6 +23,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let stats = repo.store_stats()?;
     let shared = repo.shared_bytes(&context.job)?;
+    let lean_bytes = repo.is_lean().then(|| repo.lean_use()).transpose()?;
+    let lean_bytes = lean_bytes.map_or(0, |found| found.lean_bytes);
     let exclusive = shared.map(|shared| stats.disk_bytes.saturating_sub(shared));
     let slice = told_slice(context, &repo);
     let garbage = garbage(context, &repo, &stats)?;
@@ -43,6 +45,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             },
             shared_bytes: shared,
             exclusive_bytes: exclusive,
+            lean_bytes: lean_bytes,
             repack_pays: repack_pays,
             garbage_bytes: garbage.map(|(old, _)| old),
             young_garbage_bytes: garbage.map(|(_, young)| young),
@@ -72,6 +75,9 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     line("on disk", in_files(stats.disk_bytes, stats.disk_files))?;
     if let Some(words) = told_shared(shared, exclusive) {
         line("shared", words)?;
+    }
+    if lean_bytes > 0 {
+        line("lean", format!("{} of content only in the worktree", bytes(lean_bytes)))?;
     }
     line("newest tree", in_files(stats.head_bytes, stats.head_files))?;
     match garbage.unwrap_or_default() {

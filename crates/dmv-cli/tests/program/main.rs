@@ -52,6 +52,7 @@ mod interrupt;
 mod kinds;
 #[cfg(feature = "quic")]
 mod lan;
+mod lean;
 mod leftover;
 mod lfs;
 mod loss;

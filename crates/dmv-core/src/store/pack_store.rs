@@ -357,6 +357,11 @@ impl Store {
         self.sharing.set(other.sharing.mode());
     }
 
+    /// Returns how many catalogues this store has loaded: other packs may be in use if it is another number.
+    pub(crate) fn catalogue_number(&self) -> u64 {
+        self.current().number
+    }
+
     /// Returns whether a file that has a place in a pack may share its blocks.
     pub(crate) fn may_share_blocks(&self) -> bool {
         self.sharing.is_on()

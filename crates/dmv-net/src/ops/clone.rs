@@ -5,21 +5,24 @@
 //! same clone into the same directory continues. A clone that fails before it has received anything
 //! removes what it made.
 
-use super::caller::{Caller, Step};
+use super::buckets::Buckets;
+use super::caller::{Caller, ClaimsNews, Step};
 use super::dial::session;
-use super::error::CloneError;
+use super::error::{CloneError, OpsError};
+use super::lean::checkout_lean;
 use super::refs::{tip_at, tips};
+use super::remote::{Remote, Remotes};
 use super::session_error::SessionError;
 use crate::session::{Client, History, NetError, Summary};
-use crate::transport::{Purpose, Url, open_at};
+use crate::transport::{Purpose, Reach, Url, open_at};
 use dmv_core::escape::{Argument, escape};
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    BranchError, CheckoutOptions, CheckoutReport, HalfClone, Head, LookError, OfferedRefs,
-    OperationRequest, OwnBranches, Repo, RepoError, RepoSlice, SharedPacks, Vacancy,
+    BranchError, CheckoutOptions, CheckoutReport, CheckoutTarget, HalfClone, Head, LookError,
+    OfferedRefs, OperationRequest, OwnBranches, Repo, RepoError, RepoSlice, SharedPacks, Vacancy,
     WorktreeSettings, dmv_dir_in, is_inside, refuse_inside,
 };
 use dmv_core::subset::Subset;
@@ -48,6 +51,8 @@ pub struct CloneOptions {
     pub subset: Subset,
     /// Whether to store no file content and to write no files.
     pub metadata_only: bool,
+    /// Whether files are written although packs keep no content of them.
+    pub lean: bool,
     /// How far back.
     pub history: History,
     /// Whether to copy everything, also where the packs of the source could be shared.
@@ -71,6 +76,7 @@ impl CloneOptions {
             bare: false,
             subset: Subset::everything(),
             metadata_only: false,
+            lean: false,
             history: History::New,
             copy: false,
             settings: WorktreeSettings::default(),
@@ -81,15 +87,19 @@ impl CloneOptions {
 
     /// Returns whether the clone may use the packs of the source as they are.
     fn may_share(&self) -> bool {
-        let is_full = self.subset.is_everything() && !self.metadata_only;
+        let is_full = self.subset.is_everything() && !self.stores_no_content();
         is_full && self.history == History::New && !self.copy
+    }
+
+    fn stores_no_content(&self) -> bool {
+        self.metadata_only || self.lean
     }
 
     /// Returns what the repository is to store.
     fn slice(&self) -> RepoSlice {
         RepoSlice {
             subset: self.subset.clone(),
-            metadata_only: self.metadata_only,
+            metadata_only: self.stores_no_content(),
             ..RepoSlice::default()
         }
     }
@@ -100,7 +110,7 @@ impl CloneOptions {
             source: self.source.to_string(),
             branch: self.branch.clone(),
             bare: self.bare,
-            metadata_only: self.metadata_only,
+            metadata_only: self.stores_no_content(),
             depth: match self.history {
                 History::Depth(depth) => Some(depth),
                 _ => None,
@@ -290,7 +300,7 @@ fn check_continues(
         return Err(CloneError::IsRepository(options.dir.clone()));
     }
     let now = repo.slice()?;
-    let is_other = now.subset != options.subset || now.metadata_only != options.metadata_only;
+    let is_other = now.subset != options.subset || now.metadata_only != options.stores_no_content();
     if is_other && !repo.complete_commits()?.is_empty() {
         return Err(CloneError::OtherSlice(options.dir.clone()));
     }
@@ -340,13 +350,19 @@ impl NewClone {
             receive(repo, self.from.as_ref(), options, client, caller, job)
         });
         match done {
-            Ok(received) => Ok(CloneReport {
-                repo: self.repo,
-                shared: received.shared,
-                summary: received.summary,
-                head: received.head,
-                written: received.written,
-            }),
+            Ok(mut received) => {
+                if let (Some(head), true) = (&received.head, options.lean) {
+                    let written = write_lean(repo, head, options, caller, job);
+                    received.written = Some(written.map_err(|e| CloneError::Files(Box::new(e)))?);
+                }
+                Ok(CloneReport {
+                    repo: self.repo,
+                    shared: received.shared,
+                    summary: received.summary,
+                    head: received.head,
+                    written: received.written,
+                })
+            }
             Err(e) => {
                 self.give_up(&e);
                 Err(e.into())
@@ -367,6 +383,63 @@ impl NewClone {
             // If this fails, a repository without commits remains, which does no harm.
             let _ = std::fs::remove_dir_all(made);
         }
+    }
+}
+
+/// Writes the files of a lean clone, whose history is here.
+fn write_lean(
+    repo: &Repo,
+    head: &Head,
+    options: &CloneOptions,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<CheckoutReport, OpsError> {
+    repo.be_lean();
+    let target = match head {
+        Head::Commit(id) => CheckoutTarget::Commit(*id),
+        Head::Branch(name) => CheckoutTarget::Branch(name.clone()),
+    };
+    let how = CheckoutOptions {
+        subset: Some(Subset::everything()),
+        ..options.checkout()
+    };
+    let go_on = (options.go_on)(head);
+    let caller = FromSource {
+        caller,
+        source: Remote::new(ORIGIN, options.source.clone()),
+    };
+    let done = checkout_lean(repo, &target, &go_on, &how, &caller, job)?;
+    Ok(done.done?)
+}
+
+/// The program that calls, in a repository that it has no settings of: content comes from the source alone.
+struct FromSource<'a> {
+    caller: &'a dyn Caller,
+    source: Remote,
+}
+
+impl Caller for FromSource<'_> {
+    fn reach(&self, url: &Url, purpose: Purpose) -> Result<Reach, NetError> {
+        self.caller.reach(url, purpose)
+    }
+
+    fn remotes(&self) -> Result<Remotes, NetError> {
+        Ok(Remotes {
+            offline: false,
+            list: vec![self.source.clone()],
+        })
+    }
+
+    fn buckets(&self) -> Option<Box<dyn Buckets + '_>> {
+        self.caller.buckets()
+    }
+
+    fn heard_of_claims(&self, news: ClaimsNews<'_>) {
+        self.caller.heard_of_claims(news);
+    }
+
+    fn began(&self, step: Step<'_>) {
+        self.caller.began(step);
     }
 }
 
@@ -398,7 +471,7 @@ fn receive(
         .flatten()
         .or_else(|| repo.shared_packs());
     let (summary, written) = match &start {
-        Some(start) if !options.bare => {
+        Some(start) if !options.bare && !options.lean => {
             let target = (start.head.clone(), start.commit);
             let go_on = (options.go_on)(&start.head);
             let bring = || {

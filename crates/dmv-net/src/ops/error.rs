@@ -67,6 +67,9 @@ pub enum CloneError {
     /// The source is a path, and there is no repository that can be opened.
     #[error(transparent)]
     Source(NetError),
+    /// The history is here, and the files could not be written.
+    #[error(transparent)]
+    Files(Box<OpsError>),
     /// The new repository failed.
     #[error(transparent)]
     Repo(#[from] RepoError),

@@ -12,13 +12,14 @@ use crate::session::NetError;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
+use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::path::PathError;
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{AbsentError, Purge, PurgesElsewhere, Repo, RepoError};
 use dmv_core::store::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -165,6 +166,8 @@ pub struct Suppliers<'a> {
     job: &'a Job,
     offline: bool,
     peers: Vec<Peer<'a>>,
+    /// The numbers of the peers that keep what was last asked for.
+    keepers: Vec<usize>,
     /// What the remotes have purged of what they were asked for, and do not have.
     purged_there: BTreeMap<ObjectId, PurgesElsewhere>,
 }
@@ -183,6 +186,7 @@ impl<'a> Suppliers<'a> {
             job,
             offline: remotes.offline,
             peers: Peer::all(remotes.list, repo, caller, job),
+            keepers: Vec::new(),
             purged_there: BTreeMap::new(),
         })
     }
@@ -269,6 +273,35 @@ impl<'a> Suppliers<'a> {
             purged.extend(others.into_iter().filter_map(there));
         }
         purged
+    }
+
+    /// Asks the remotes whether they keep files with this content, and returns those that one of them keeps.
+    pub fn kept(&mut self, blobs: &[Blob]) -> Vec<Blob> {
+        self.keepers.clear();
+        let ids: BTreeMap<ObjectId, ObjectType> =
+            blobs.iter().map(|blob| (blob.id, blob.ty())).collect();
+        let mut unkept: Vec<_> = ids.into_iter().map(|(id, ty)| (ty, id)).collect();
+        for (n, peer) in self.peers.iter_mut().enumerate() {
+            if self.offline || unkept.is_empty() {
+                break;
+            }
+            let Some(left) = peer.ask(|client| client.unkept(&unkept)) else {
+                continue;
+            };
+            if left.len() < unkept.len() {
+                self.keepers.push(n);
+            }
+            unkept = left;
+        }
+        let unkept: BTreeSet<ObjectId> = unkept.into_iter().map(|(_, id)| id).collect();
+        let kept = blobs.iter().filter(|blob| !unkept.contains(&blob.id));
+        kept.copied().collect()
+    }
+
+    /// Returns whether all remotes that keep what was last asked for still answer.
+    pub fn still_keep(&mut self) -> bool {
+        let mut keepers = self.keepers.iter();
+        keepers.all(|n| self.peers[*n].ask(|client| client.unkept(&[])).is_some())
     }
 
     /// Returns why no remote has given `lacks`. Ends all connections.

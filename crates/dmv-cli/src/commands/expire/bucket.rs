@@ -8,7 +8,6 @@ use crate::prelude::*;
 use crate::print::bucket_space::{free_failure, tell_fetched};
 use crate::print::keep_rules::tell_idle_rules;
 use dmv_bucket::ops::{ExpireAtOptions, ExpireAtReport, ExpiryJudge, expire_at};
-use dmv_core::object::root::Root;
 use dmv_core::repo::{Expirable, ExpiredFile};
 use dmv_net::ops::{Peer, Remote};
 use std::error::Error;
@@ -85,10 +84,11 @@ struct CopyJudge<'a> {
 
 impl CopyJudge<'_> {
     fn ask(&mut self, found: &Expirable) -> Result<(), Failure> {
-        let is_here = |file: &ExpiredFile| self.repo.has_root(Root::Blob(file.blob));
+        // A file of the worktree may change at any moment, so it is no copy.
+        let is_stored = |file: &ExpiredFile| self.repo.stores_blob(file.blob);
         let mut absent = Vec::new();
         for file in &found.files {
-            if !is_here(file)? {
+            if !is_stored(file)? {
                 absent.push((&file.path, file.blob));
             }
         }

@@ -1,6 +1,7 @@
 //! The base of all rooms of `repo`: the open repository, its layout, the view and the commit point.
 //!
-//! This room knows commits only by their ids, and no files of a worktree. Every other room uses it.
+//! This room knows commits only by their ids, and no files of a worktree except those of [`lean`]. Every other
+//! room uses it.
 
 pub mod arrived;
 pub mod branch;
@@ -12,6 +13,7 @@ pub mod init;
 pub mod keeping;
 pub mod keys;
 pub mod layout;
+pub mod lean;
 pub mod leaving;
 pub mod leftovers;
 pub mod level;

@@ -14,9 +14,16 @@ impl ObjectRead for Repo {
         {
             return Ok(Some(bytes));
         }
-        self.store.read(ty, id)
+        match self.store.read(ty, id)? {
+            None if ty == ObjectType::Chunk => {
+                let mut bytes = Vec::new();
+                Ok(self.read_lean(id, &mut bytes).then(|| bytes.into()))
+            }
+            found => Ok(found),
+        }
     }
 
+    // What files of the worktree have is not stored. [`ReadableObjects`] includes it.
     // Walks ask this for every chunk of a transfer, so it does not read the bytes.
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
         Ok((!self.made.is_empty() && self.made.holds(ty, id)?) || self.store.holds(ty, id)?)
@@ -34,6 +41,19 @@ impl ObjectRead for Repo {
 
     fn reading_ranks(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<u32>, ObjectError> {
         self.store.reading_ranks(objects)
+    }
+}
+
+/// The objects that can be read here: the stored ones, and content that files of the worktree have.
+pub struct ReadableObjects<'r>(pub &'r Repo);
+
+impl ObjectRead for ReadableObjects<'_> {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        self.0.read(ty, id)
+    }
+
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.0.holds(ty, id)? || ty == ObjectType::Chunk && self.0.is_in_lean_file(id))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, Whose};
+use crate::repo::base::lean::LeanFiles;
 use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
 use crate::repo::base::repo::{CallerAnswers, Repo};
@@ -79,6 +80,7 @@ pub fn assemble(
         whose: Whose::Own,
         caught_up,
         caller: CallerAnswers::default(),
+        lean: LeanFiles::default(),
         heard: Mutex::default(),
     };
     refused::refresh(&repo);

@@ -12,6 +12,7 @@ use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
+use crate::repo::base::lean::LeanFiles;
 use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
 use crate::store::{LogPack, RepositoryId, Store};
@@ -96,6 +97,8 @@ pub struct Repo {
     pub(crate) caught_up: usize,
     /// What the caller has told.
     pub(crate) caller: CallerAnswers,
+    /// The content that only files of the worktree have.
+    pub(crate) lean: LeanFiles,
     /// What the slice was like when the store last heard which chunks it must not store.
     pub(crate) heard: Mutex<Option<(u64, SystemTime)>>,
 }

@@ -6,7 +6,7 @@
 //! | the decision | [`check`]: would anything be lost? [`left`]: what did interrupted switches leave? [`seen`]: what was there at the time of the decision? |
 //! | the changes to files | [`switch`], with [`way`] (removes entries in the place of new ones), [`moves`] (files that the target has at another path), [`dirs`] |
 //! | afterwards | [`written`] notes the written files, [`remember`] puts them into the stat cache |
-//! | other commands | [`restore`]: single files; [`empty`]: all files; [`coming`]: a checkout during a transfer |
+//! | other commands | [`restore`]: single files; [`empty`]: all files; [`coming`]: a checkout during a transfer; [`portions`]: one that fetches content itself |
 
 pub mod check;
 pub mod clear;
@@ -15,6 +15,7 @@ pub mod dirs;
 pub mod empty;
 pub mod left;
 pub mod moves;
+pub mod portions;
 pub mod purged;
 pub mod remember;
 pub mod restore;
@@ -27,6 +28,7 @@ pub mod target;
 pub mod way;
 pub mod written;
 
+use self::portions::Portions;
 use self::switch::Switch;
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
@@ -140,6 +142,37 @@ impl Repo {
         options: &CheckoutOptions,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
+        let call = CheckoutCall::new("this checkout", &options.request);
+        self.checkout_as(target, call, options, job)
+    }
+
+    /// Switches as [`checkout`](Self::checkout) does, with content that comes in `portions`. If it is
+    /// interrupted, the command `go_on` continues it.
+    ///
+    /// The targets of symlinks have to be stored.
+    pub fn checkout_in_portions(
+        &self,
+        target: CheckoutTarget,
+        go_on: &str,
+        options: &CheckoutOptions,
+        portions: &dyn Portions,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let call = CheckoutCall {
+            what: "this checkout",
+            command: go_on,
+            portions: Some(portions),
+        };
+        self.checkout_as(target, call, options, job)
+    }
+
+    fn checkout_as(
+        &self,
+        target: CheckoutTarget,
+        call: CheckoutCall<'_>,
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
         let lock = worktree::lock_worktree(self)?;
         let (now, mut new) = (self.head()?, None);
         let (head, commit) = match target {
@@ -168,10 +201,30 @@ impl Repo {
         if head != now {
             more.extend(Some(left(self, &now)?).filter(|c| c.old != c.new));
         }
-        let command = ("this checkout", &options.request.command[..]);
-        checkout_locked(self, &lock, (head, commit), command, options, job, |tx| {
+        checkout_locked(self, &lock, (head, commit), call, options, job, |tx| {
             Ok(tx.with(more))
         })
+    }
+}
+
+/// What a checkout is part of.
+pub struct CheckoutCall<'a> {
+    /// The name of the action in messages that refuse it.
+    pub what: &'static str,
+    /// The command that continues the switch if it is cut off.
+    pub command: &'a str,
+    /// Where content comes from that is not here yet, if the switch is to bring it.
+    pub portions: Option<&'a dyn Portions>,
+}
+
+impl<'a> CheckoutCall<'a> {
+    /// Returns a checkout whose content is here. The same command continues it.
+    pub fn new(what: &'static str, request: &'a OperationRequest) -> CheckoutCall<'a> {
+        CheckoutCall {
+            what,
+            command: &request.command,
+            portions: None,
+        }
     }
 }
 
@@ -182,13 +235,12 @@ fn left(repo: &Repo, head: &Head) -> Result<Change, RepoError> {
 }
 
 /// Makes the files equal to those of `commit`. Once `is_there` has succeeded, the worktree is on
-/// `head`; `is_there` may add to the transaction that says so. `what` names the action in messages that
-/// refuse it. If the switch is cut off, running `command` continues it.
+/// `head`; `is_there` may add to the transaction that says so.
 pub fn checkout_locked<'r>(
     repo: &'r Repo,
     _lock: &WorktreeLock,
     (mut head, mut commit): (Head, ObjectId),
-    (what, command): (&'static str, &str),
+    call: CheckoutCall<'_>,
     options: &CheckoutOptions,
     job: &Job,
     is_there: impl FnOnce(Transaction<'r>) -> Result<Transaction<'r>, RepoError>,
@@ -198,14 +250,15 @@ pub fn checkout_locked<'r>(
     let form = form::form_at(repo, &commit)?;
     let root = form.tree;
     let go_on = OperationRequest {
-        command: command.to_owned(),
+        command: call.command.to_owned(),
         ..options.request.clone()
     };
     let to = SwitchTo {
         leaves: leaves(repo, &tree, &commit)?,
         subset,
         force: options.force,
-        ..SwitchTo::new(what, &go_on, form, &tree, &options.settings)
+        portions: call.portions,
+        ..SwitchTo::new(call.what, &go_on, form, &tree, &options.settings)
     };
     let tx = Transaction::begin(repo, &options.request);
     let done = switch_files(tx, &tree, &to, job, |tx| {
@@ -461,7 +514,7 @@ fn checked<'a>(
     job: &'a Job,
 ) -> Result<Switch<'a>, RepoError> {
     let mut switch = Switch::new(repo, tree, &to.form, to.subset, job);
-    switch.request.brings = to.brings;
+    (switch.request.brings, switch.request.portions) = (to.brings, to.portions);
     switch.find_dirty(to.settings)?;
     job.reached(Moment::Scanned);
     match switch.find_what_is_needed(to) {

@@ -12,6 +12,7 @@ pub mod export;
 pub mod ignored;
 pub mod intake;
 pub mod large;
+pub mod lean;
 pub mod moving;
 pub mod named;
 pub mod notes;

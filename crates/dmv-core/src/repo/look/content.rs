@@ -92,7 +92,11 @@ pub fn read_chunk(
         BytesFrom::Memory
     } else {
         let from = repo.store.read_from(ty, id, out)?;
-        from.ok_or(AbsentError::Object { id: *id, ty })?
+        match from {
+            Some(from) => from,
+            None if repo.read_lean(id, out) => BytesFrom::Memory,
+            None => return Err(AbsentError::Object { id: *id, ty }.into()),
+        }
     };
     if (out.len() - start) as u64 == len {
         return Ok(from);

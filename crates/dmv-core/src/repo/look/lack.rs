@@ -12,6 +12,7 @@ use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::Reach;
 use crate::repo::base::error::{AbsentError, RepoError};
+use crate::repo::base::objects::ReadableObjects;
 use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::{Location, Selection, blob_of};
 use crate::subset::{Extent, PathSet};
@@ -31,13 +32,18 @@ pub enum LackOf {
 }
 
 impl Repo {
-    /// Returns whether everything under `root` is stored.
+    /// Returns whether all content of a file is in packs, so that an edit in the worktree cannot lose it.
+    pub fn stores_blob(&self, blob: Blob) -> Result<bool, RepoError> {
+        Ok(has_blob(self, blob)?)
+    }
+
+    /// Returns whether everything under `root` can be read here.
     pub fn has_root(&self, root: Root) -> Result<bool, RepoError> {
         if let Root::Blob(blob) = root {
-            return Ok(has_blob(self, blob)?);
+            return Ok(has_blob(&ReadableObjects(self), blob)?);
         }
         let mut reach = Reach::under([root]);
-        while let Some(found) = reach.next(self)? {
+        while let Some(found) = reach.next(&ReadableObjects(self))? {
             if !found.here {
                 return Ok(false);
             }
@@ -137,7 +143,7 @@ impl Repo {
             // Ask for the file as a whole and not chunk by chunk: then a dropped file counts as stored
             // again.
             let root = Root::Blob(blob);
-            let is_here = has_blob(self, blob)?;
+            let is_here = has_blob(&ReadableObjects(self), blob)?;
             return refuse((!is_here).then(|| lack(root)).into_iter().collect());
         }
         let lack = |ty, id| lack(Root::Object(ty, id));
@@ -145,7 +151,7 @@ impl Repo {
         for chunk in BlobChunks::starting_at(self, blob, range.start) {
             match chunk {
                 Ok((offset, ..)) if offset >= range.end => break,
-                Ok((_, id, _)) if self.holds(ObjectType::Chunk, &id)? => {}
+                Ok((_, id, _)) if ReadableObjects(self).holds(ObjectType::Chunk, &id)? => {}
                 Ok((_, id, _)) => lacks.push(lack(ObjectType::Chunk, id)),
                 Err(ObjectError::Missing { id, ty }) => lacks.push(lack(ty, id)),
                 Err(e) => return Err(e.into()),
@@ -159,7 +165,7 @@ impl Repo {
 pub fn lack_at(repo: &Repo, path: &RepoPath, entry: &TreeEntry) -> Result<Option<Lack>, RepoError> {
     let root = Root::of(entry);
     let is_here = match root {
-        Root::Blob(blob) => has_blob(repo, blob)?,
+        Root::Blob(blob) => has_blob(&ReadableObjects(repo), blob)?,
         _ => true,
     };
     let path = path.clone();

@@ -17,12 +17,13 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::refs::SeenOperation;
 use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::keeping::{Exclusive, RightToFree};
+use crate::repo::base::lean::each_unchanged;
 use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftovers};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::{keeping, publish};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Selection;
-use crate::repo::look::stored::{has_chunks, stored_bytes, stored_len, stored_type};
+use crate::repo::look::stored::{has_chunks, is_complete, stored_bytes, stored_len, stored_type};
 use crate::repo::upkeep::room::is_no_room;
 use crate::repo::upkeep::roots;
 use crate::store::{Mark, Marks, PackId, PackKind, PackRow, StoreError};
@@ -150,6 +151,26 @@ impl FreeingLock<'_> {
                 Ok(())
             })?;
         }
+        self.complete(out)
+    }
+
+    /// Returns which content can be given up because files of the worktree have it, and what was given up
+    /// earlier.
+    pub fn in_worktree(&self) -> Result<Droppable, RepoError> {
+        let mut out = Droppable::default();
+        each_unchanged(self.repo, &mut |path, blob| {
+            if has_blob(self.repo, blob)? {
+                out.files.push((path.clone(), blob));
+            } else {
+                out.absent += 1;
+            }
+            Ok(())
+        })?;
+        self.complete(out)
+    }
+
+    /// Adds what packs have of the files, and what was given up earlier.
+    fn complete(&self, mut out: Droppable) -> Result<Droppable, RepoError> {
         let blobs = out.files.iter().map(|(_, blob)| *blob);
         out.stored_bytes = stored_bytes(self.repo, blobs)?;
         let chosen: BTreeSet<ObjectId> = out.files.iter().map(|(_, blob)| blob.id).collect();
@@ -189,8 +210,13 @@ impl FreeingLock<'_> {
             if !still() {
                 return Err(UpkeepError::Unconfirmed.into());
             }
-            let ids = files.iter().map(|blob| blob.id);
-            self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
+            self.repo.change_slice(|slice| {
+                // A repository that calls for no content says so in one line.
+                if !slice.metadata_only {
+                    slice.dropped.extend(files.iter().map(|blob| blob.id));
+                }
+            })?;
+            self.repo.forget_lean_places();
             freed.why_not_freed = plan.why_not.take();
             if self.carry_out(&mut plan, seen, &mut freed, job)? {
                 freed.waiting_bytes = plan.chunks.values().sum();
@@ -321,8 +347,18 @@ impl FreeingLock<'_> {
             Ok(())
         })?;
         let mut needed = given_up.blank();
+        // Without its other chunks, a file of which only some are here is no reason to keep these. A
+        // repository that calls for no content has many such files: versions that share chunks with the
+        // one that is checked out.
+        let calls_for_none = repo.slice()?.metadata_only;
+        let is_part = |ty: ObjectType, id| {
+            let is_content = matches!(ty, ObjectType::Chunk | ObjectType::List);
+            // What cannot be read counts as needed.
+            calls_for_none && is_content && !is_complete(repo, ty, id).unwrap_or(true)
+        };
         // The same bytes may be a given-up file and a part of another file.
-        let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
+        let is_given_up =
+            |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty) || is_part(*ty, *id);
         self.each_needed(&mut needed, &is_given_up, &mut |_| (), job)?;
         self.mark_bases(&given_up, &mut needed)?;
         let mut plan = Plan::new(given_up, needed);

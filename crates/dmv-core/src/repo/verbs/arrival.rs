@@ -7,7 +7,9 @@ use crate::repo::base::head::Head;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Proof;
 use crate::repo::base::worktree;
-use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport, checkout_locked};
+use crate::repo::files::checkout::{
+    CheckoutCall, CheckoutOptions, CheckoutReport, checkout_locked,
+};
 use crate::repo::peers::exchange::{OfferedRefs, OwnBranches, RefChange, remote_changes};
 
 /// What came into a repository.
@@ -48,9 +50,9 @@ impl Repo {
             None => None,
             Some(commit) => {
                 let at = (Head::Branch(branch.to_owned()), commit);
-                let command = ("this import", &request.command[..]);
+                let call = CheckoutCall::new("this import", request);
                 let changes = coming.changes;
-                let written = checkout_locked(self, &lock, at, command, options, job, |tx| {
+                let written = checkout_locked(self, &lock, at, call, options, job, |tx| {
                     Ok(tx.with(changes).proved(Proof::Transfer))
                 });
                 match written {

@@ -16,7 +16,9 @@ use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeLock;
 use crate::repo::base::{branch, whole, worktree};
-use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport, checkout_locked};
+use crate::repo::files::checkout::{
+    CheckoutCall, CheckoutOptions, CheckoutReport, checkout_locked,
+};
 use std::collections::HashSet;
 
 /// The result of a test of a commit.
@@ -248,8 +250,8 @@ impl Repo {
             }
         };
         let change = recorded(self, None)?;
-        let command = ("the end of this bisection", &options.request.command[..]);
-        checkout_locked(self, &lock, (head, commit), command, options, job, |tx| {
+        let call = CheckoutCall::new("the end of this bisection", &options.request);
+        checkout_locked(self, &lock, (head, commit), call, options, job, |tx| {
             Ok(with_state(tx, change))
         })
     }
@@ -278,11 +280,9 @@ fn go_on(
     let checkout = match &next {
         BisectNext::Test { commit, .. } => {
             let at = (Head::Commit(*commit), *commit);
-            let command = ("this step of the bisection", &options.request.command[..]);
+            let call = CheckoutCall::new("this step of the bisection", &options.request);
             let more = |tx| Ok(with_state(tx, change));
-            Some(checkout_locked(
-                repo, lock, at, command, options, job, more,
-            )?)
+            Some(checkout_locked(repo, lock, at, call, options, job, more)?)
         }
         _ if change.old == change.new => None,
         _ => {

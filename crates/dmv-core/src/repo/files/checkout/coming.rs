@@ -10,7 +10,7 @@ use crate::repo::base::layout::RepositoryLocation;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 use crate::repo::files::checkout;
-use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport};
+use crate::repo::files::checkout::{CheckoutCall, CheckoutOptions, CheckoutReport};
 use crate::threads::start_in;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -53,12 +53,17 @@ impl Repo {
                     Ok(()) => Ok(tx),
                     Err(_) => Err(RepoError::Cancelled),
                 };
+                let call = CheckoutCall {
+                    what: "this checkout",
+                    command: go_on,
+                    portions: None,
+                };
                 let done = worktree::lock_worktree(reader).and_then(|lock| {
                     checkout::checkout_locked(
                         reader,
                         &lock,
                         (head, commit),
-                        ("this checkout", go_on),
+                        call,
                         options,
                         own_job,
                         is_there,

@@ -122,7 +122,7 @@ impl Switch<'_> {
         for file in &moving {
             let dir = split_path(&file.to).map_or(&b""[..], |(dir, _)| dir);
             self.need_dirs(dir, &mut dirs);
-            paths.push(file.to.clone());
+            paths.push((file.from.clone(), file.to.clone()));
         }
         self.run(Plan {
             make_dirs: sorted(dirs),
@@ -132,10 +132,11 @@ impl Switch<'_> {
         let placed = arrive(root, moving, job.cancel_flag(), &self.progress.asides);
         let placed = placed.map_err(checkout_error)?;
         let ended = fs_now(&self.request.tree.own);
-        for (to, placed) in paths.into_iter().zip(placed) {
+        for ((from, to), placed) in paths.into_iter().zip(placed) {
             let (Some(placed), Some((dir, name))) = (placed, split_path(&to)) else {
                 continue;
             };
+            self.request.repo.note_lean_move(&from, &to);
             let print = (name, placed.fingerprint(ended));
             self.progress
                 .written

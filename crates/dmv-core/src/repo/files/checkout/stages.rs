@@ -6,6 +6,7 @@ use crate::job::Job;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::repo::Repo;
 use crate::repo::conflict::form::Form;
+use crate::repo::files::checkout::portions::Portions;
 use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::span::LeftPaths;
 use crate::repo::files::checkout::stays::LeftAlone;
@@ -33,6 +34,8 @@ pub struct SwitchRequest<'a> {
     pub subset: &'a Subset,
     /// The files that an undo brings back. It decides about their paths.
     pub brings: Option<&'a Return>,
+    /// Where absent content comes from, if the switch is to bring it.
+    pub portions: Option<&'a dyn Portions>,
     pub job: &'a Job,
 }
 

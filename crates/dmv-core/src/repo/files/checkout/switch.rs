@@ -76,6 +76,7 @@ impl<'a> Switch<'a> {
                 form,
                 subset,
                 brings: None,
+                portions: None,
                 job,
             },
             known: WorktreeFindings::new(repo),
@@ -205,7 +206,7 @@ impl<'a> Switch<'a> {
         // Content that a running transfer will store counts as stored: the transfer was started to
         // fetch everything that its worktree needs. A check for each object would wait until the
         // last one.
-        if self.skips_absent() {
+        if self.skips_absent() || self.request.portions.is_some() {
             return Ok(());
         }
         if self.request.repo.is_partial() && !self.request.repo.store.is_being_filled() {
@@ -424,6 +425,9 @@ impl<'a> Switch<'a> {
                 return Ok(());
             }
         };
+        if self.is_beyond_portion(&pending.plan, entry.size) && !pending.plan.files.is_empty() {
+            self.flush(pending)?;
+        }
         let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
         self.need_dirs(parent, &mut pending.dirs);
         let portion = self.request.job.portion(PLAN_FILES);
@@ -488,6 +492,8 @@ impl<'a> Switch<'a> {
         // complete.
         plan.rename_always = self.request.tree.base.is_some();
         plan.in_use = self.request.tree.in_use.clone();
+        self.keep_lean(&plan)?;
+        self.bring_portion(&plan)?;
         plan.private = self.note_private(&plan)?;
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
@@ -508,7 +514,8 @@ impl<'a> Switch<'a> {
             cancel,
             &self.progress.asides,
         );
-        self.take_report(&plan, report.map_err(checkout_error)?)
+        self.take_report(&plan, report.map_err(checkout_error)?)?;
+        self.end_portion(&plan)
     }
 
     /// Durably notes which of the entries that a plan removes are private. Returns all private

@@ -5,6 +5,7 @@ use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
+use crate::repo::files::checkout::portions::Portions;
 use crate::repo::files::emptied::EmptiedPattern;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, Return};
@@ -35,6 +36,8 @@ pub struct SwitchTo<'a> {
     pub steps: Option<&'a StoredSteps>,
     /// Overwritten files that come back.
     pub brings: Option<&'a Return>,
+    /// Where absent content comes from, if the switch is to bring it.
+    pub portions: Option<&'a dyn Portions>,
     /// How files are read into the store.
     pub settings: &'a WorktreeSettings,
 }
@@ -60,6 +63,7 @@ impl<'a> SwitchTo<'a> {
             notes: &tree.notes,
             steps: None,
             brings: None,
+            portions: None,
             settings,
         }
     }

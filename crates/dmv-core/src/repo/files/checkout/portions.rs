@@ -1,0 +1,54 @@
+//! A checkout in portions: the content of some files is fetched, the files are written, and the content goes
+//! again before the next files come. So the disk needs little more room than the files.
+//!
+//! `dmv-net` uses it for lean clones.
+
+use crate::object::list::Blob;
+use crate::object::name::RepoPath;
+use crate::object::root::{Lack, Root};
+use crate::repo::base::error::RepoError;
+use crate::repo::files::checkout::switch::Switch;
+use crate::worktree::checkout::{NewFile, Plan};
+
+/// Where a checkout in portions gets content from.
+pub trait Portions {
+    /// Returns the most bytes of files in one portion. A larger file is a portion of its own.
+    fn most_bytes(&self) -> u64;
+
+    /// Makes sure that the content of these files can be read.
+    fn bring(&self, files: Vec<Lack>) -> Result<(), RepoError>;
+
+    /// Hears that files with this content were written.
+    fn written(&self, blobs: &[Blob]) -> Result<(), RepoError>;
+}
+
+impl Switch<'_> {
+    /// Returns whether a plan with another file of `size` bytes is too large for one portion.
+    pub fn is_beyond_portion(&self, plan: &Plan<Blob>, size: u64) -> bool {
+        let sizes = |files: &[NewFile<Blob>]| files.iter().map(|file| file.blob.size).sum::<u64>();
+        self.request
+            .portions
+            .is_some_and(|portions| sizes(&plan.files).saturating_add(size) > portions.most_bytes())
+    }
+
+    /// Brings the content of a plan's files.
+    pub fn bring_portion(&self, plan: &Plan<Blob>) -> Result<(), RepoError> {
+        let Some(portions) = self.request.portions.filter(|_| !plan.files.is_empty()) else {
+            return Ok(());
+        };
+        let lack = |file: &NewFile<Blob>| Lack {
+            path: RepoPath::from_checked(file.path.clone()),
+            root: Root::Blob(file.blob),
+        };
+        portions.bring(plan.files.iter().map(lack).collect())
+    }
+
+    /// Tells that the files of a plan were written.
+    pub fn end_portion(&self, plan: &Plan<Blob>) -> Result<(), RepoError> {
+        let Some(portions) = self.request.portions.filter(|_| !plan.files.is_empty()) else {
+            return Ok(());
+        };
+        let blobs: Vec<Blob> = plan.files.iter().map(|file| file.blob).collect();
+        portions.written(&blobs)
+    }
+}
