@@ -24,7 +24,7 @@ use dmv_core::repo::{DMV_DIR, PeerKey};
 use dmv_core::store::SharingMode;
 use dmv_core::worktree::properties::{Properties, XattrNames};
 use dmv_net::transport::{Url, without_secret};
-use home::home;
+use home::{home, worktree_of_user_file};
 use hook::Hook;
 use remote::{is_web_address, remote_key};
 use std::borrow::Cow;
@@ -451,7 +451,7 @@ impl Config {
             format!("{file} has hooks; a repository cannot name programs, so dmv ignores them")
         });
         let others = found.cloned().chain(aliases).map(say);
-        others.chain(hooks).collect()
+        others.chain(hooks).chain(self.vain_hooks()).collect()
     }
 
     /// The settings of the user's aliases.
@@ -473,7 +473,31 @@ impl Config {
 
     /// The user's hooks, in their order.
     pub fn hooks(&self) -> Result<Vec<Hook>, Failure> {
+        if self.user.contains_key(hook::SECTION) && worktree_of_user_file().is_some() {
+            return Ok(Vec::new());
+        }
         hook::of_user_file(&self.user)
+    }
+
+    /// What of the user's hooks does not count, and why.
+    fn vain_hooks(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let file = user_file().unwrap_or_default();
+        let file = file.display();
+        if self.user.contains_key("hooks") {
+            out.push(format!(
+                "{file} has 'hooks', which nothing reads: write each hook as [[hook]]"
+            ));
+        }
+        if self.user.contains_key(hook::SECTION)
+            && let Some(root) = worktree_of_user_file()
+        {
+            let root = root.display();
+            out.push(format!(
+                "{file} lies in the worktree {root}, where others' commits could add hooks, so dmv runs none"
+            ));
+        }
+        out
     }
 
     /// What the user's alias of this name stands for.

@@ -43,6 +43,8 @@ const KEPT: [&str; 9] = [
 const KEPT_BYTES: usize = 16 << 10;
 /// So many lines are shown.
 const SHOWN_LINES: usize = 20;
+/// So many characters of the last line are in a message.
+const MAX_SAID: usize = 300;
 /// So many changes are listed for a hook.
 const MAX_CHANGES: usize = 10_000;
 /// How often a running hook is looked at.
@@ -54,7 +56,9 @@ const REST: Duration = Duration::from_millis(500);
 pub enum HookEnd {
     /// It was well.
     Fine,
-    /// It was not, for this reason.
+    /// It says no, with this exit code. What it has printed says why.
+    Refused(String),
+    /// It has not come to its end, for this reason.
     Failed(String),
 }
 
@@ -66,9 +70,14 @@ pub struct HookResult {
     pub lines: Vec<String>,
 }
 
+/// Returns whether a hook has started this program.
+pub fn is_in_hook() -> bool {
+    std::env::var_os(IN_HOOK).is_some()
+}
+
 /// Returns the user's hooks of an event for a repository.
 pub fn of_event(context: &Context, repo: &Repo, event: Event) -> Result<Vec<Hook>, Failure> {
-    let is_off = context.globals.no_hooks || std::env::var_os(IN_HOOK).is_some();
+    let is_off = context.globals.no_hooks || is_in_hook();
     if is_off || repo.whose() == Whose::Foreign {
         return Ok(Vec::new());
     }
@@ -156,19 +165,20 @@ fn run(context: &Context, repo: &Repo, hooks: &[Hook], facts: Json) -> Result<()
     let _watch = context.interruptible();
     for hook in hooks {
         let done = run_one(context, repo, hook, facts.clone())?;
-        if let HookEnd::Failed(why) = done.end {
-            return Err(failed(hook, &why, done.lines));
-        }
+        let mut lines = done.lines;
+        let why = match done.end {
+            HookEnd::Fine => continue,
+            HookEnd::Refused(why) => lines.pop().unwrap_or(why),
+            HookEnd::Failed(why) => why,
+        };
+        return Err(failed(hook, &why, lines));
     }
     Ok(())
 }
 
-fn failed(hook: &Hook, why: &str, mut lines: Vec<String>) -> Failure {
+fn failed(hook: &Hook, why: &str, lines: Vec<String>) -> Failure {
     let (event, text) = (hook.event.word(), clean(&hook.run.text()));
-    let last = lines.pop();
-    let said = last
-        .as_deref()
-        .map_or_else(|| why.to_owned(), str::to_owned);
+    let said: String = why.chars().take(MAX_SAID).collect();
     let message = match hook.event {
         Event::PreCommit => {
             format!("the {event} hook '{text}' refuses: {said}; nothing was committed")
@@ -202,8 +212,12 @@ pub fn run_one(
         end: HookEnd::Failed(why),
         lines: Vec::new(),
     };
-    let own = root.into_iter().chain([repo.dmv_dir()]);
-    let own: Vec<PathBuf> = own.filter_map(|dir| dir.canonicalize().ok()).collect();
+    let mut own: Vec<PathBuf> = repo.worktrees()?.into_iter().map(|one| one.path).collect();
+    own.extend(root.into_iter().chain([repo.dmv_dir()]).map(Path::to_owned));
+    own = own
+        .iter()
+        .filter_map(|dir| dir.canonicalize().ok())
+        .collect();
     let path = search_path(&own);
     let command = match command(&hook.run, &own, &path) {
         Ok(command) => command,
@@ -216,6 +230,7 @@ pub fn run_one(
     };
     let end = match wait(&mut started.child, hook.timeout, context) {
         Some(status) if status.success() => HookEnd::Fine,
+        Some(status) if status.code().is_some() => HookEnd::Refused(status.to_string()),
         Some(status) => HookEnd::Failed(status.to_string()),
         None if context.job.is_cancelled() => {
             let message = format!("interrupted during the {} hook", hook.event.word());

@@ -143,9 +143,21 @@ pub fn while_lent(job: Arc<Job>) {
     on_interrupt(job, None);
 }
 
+/// Lets Ctrl-C end the program at once: nothing runs.
+pub fn forget_stoppable() {
+    *stopped() = None;
+}
+
+/// Returns whether the user has stopped the program once.
+pub fn is_interrupted() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// The user has stopped the program once.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
 fn install() {
     static ONCE: Once = Once::new();
-    static ASKED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         // Without a handler, Ctrl-C ends the program at once, which is safe as well.
         let _ = ctrlc::set_handler(move || {

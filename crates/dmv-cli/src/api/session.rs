@@ -12,6 +12,7 @@ use crate::command_line::what_is_wrong;
 use crate::context::Context;
 use crate::failure::{EXIT_INTERRUPTED, EXIT_OTHER, Failure};
 use crate::globals::{Color, Globals};
+use crate::progress::{forget_stoppable, is_interrupted};
 use crate::ui::{Part, Sink};
 use clap::{CommandFactory, FromArgMatches};
 use dmv_core::job::Job;
@@ -44,7 +45,7 @@ pub struct Session<W> {
     run: Runner,
     shared: Arc<SharedRepo>,
     output: Mutex<W>,
-    /// Nobody reads the answers any more.
+    /// Nobody reads the answers any more, or the user wants the end.
     is_deaf: AtomicBool,
     work: Mutex<Work>,
     changed: Condvar,
@@ -60,6 +61,8 @@ struct Work {
 
 struct RunningRequest {
     id: Option<Value>,
+    /// It ends only when it is canceled.
+    is_endless: bool,
     job: Arc<Job>,
     since: Instant,
     /// What the client has heard last.
@@ -108,7 +111,11 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
 
     fn read_requests(&self, mut input: impl BufRead) -> io::Result<()> {
         let read = self.take_requests(&mut input);
-        self.lock().is_over = true;
+        let mut work = self.lock();
+        work.is_over = true;
+        let endless = work.running.iter().filter(|one| one.is_endless);
+        endless.for_each(|one| one.job.cancel());
+        drop(work);
         self.changed.notify_all();
         read
     }
@@ -197,11 +204,17 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 })
             });
             // Before the answer, so that the client may use the id again.
-            self.lock()
-                .running
-                .retain(|one| !Arc::ptr_eq(&one.job, &job));
+            let mut work = self.lock();
+            work.running.retain(|one| !Arc::ptr_eq(&one.job, &job));
+            if work.running.is_empty() {
+                forget_stoppable();
+            }
+            drop(work);
             if !id.is_null() {
                 self.send(&answer);
+            }
+            if is_interrupted() {
+                self.end_deaf();
             }
         }
     }
@@ -215,8 +228,14 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             if let Some(request) = work.waiting.pop_front() {
                 let job = Arc::new(Job::default());
                 job.ask_for_totals();
+                let is_endless = request.method == "watch";
+                if is_endless && work.is_over {
+                    // Nobody is left to cancel it.
+                    job.cancel();
+                }
                 work.running.push(RunningRequest {
                     id: request.id.clone(),
+                    is_endless,
                     job: job.clone(),
                     since: Instant::now(),
                     told: [0; 6],
@@ -265,6 +284,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             color: Some(Color::Never),
             no_pager: true,
             offline: cli.globals.offline || self.globals.offline,
+            no_hooks: cli.globals.no_hooks || self.globals.no_hooks,
             ..cli.globals
         };
         let sink = (!id.is_null()).then(|| self.sink(id.clone()));
@@ -349,7 +369,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         }
     }
 
-    /// Stops everything: nobody reads the answers.
+    /// Stops everything: nobody reads the answers, or the user wants the end.
     fn end_deaf(&self) {
         if !self.is_deaf.swap(true, Ordering::Relaxed) {
             let mut work = self.lock();
@@ -419,10 +439,10 @@ mod tests {
     use std::io::{BufReader, PipeReader, PipeWriter, Read, pipe};
     use std::thread::JoinHandle;
 
-    /// `gc` runs until it is canceled, `verify` has a fault, `cat` writes data, and the others write a document.
+    /// `gc` and `watch` run until it is canceled, `verify` has a fault, `cat` writes data, and the others write a document.
     fn run(context: &Context, command: &Command) -> Result<u8, Failure> {
         match command {
-            Command::Gc(_) => {
+            Command::Gc(_) | Command::Watch(_) => {
                 context.job.progress.files.store(7, Ordering::Relaxed);
                 while !context.job.is_cancelled() {
                     std::thread::yield_now();
@@ -608,6 +628,21 @@ mod tests {
         assert_eq!(client.answer()?["error"]["code"], message::BAD_PARAMETERS);
         client.ask(r#""id":4,"method":"log","params":{"raw":true}"#)?;
         assert_eq!(client.answer()?["raw"], Value::Null);
+        client.end()
+    }
+
+    #[test]
+    fn the_end_of_the_input_ends_a_watch() -> io::Result<()> {
+        let mut client = Client::new()?;
+        // Some run, and some wait.
+        for id in 0..2 * MAX_RUNNING {
+            client.ask(&format!(r#""id":{id},"method":"watch""#))?;
+        }
+        client.requests = None;
+        for _ in 0..2 * MAX_RUNNING {
+            let answer = client.answer()?;
+            assert_eq!(answer["error"]["data"]["exit"], EXIT_INTERRUPTED);
+        }
         client.end()
     }
 

@@ -1,7 +1,7 @@
 //! `dmv hooks`
 
 use crate::config::hook::{Event, Hook, Run};
-use crate::hooks::{HookEnd, run_one};
+use crate::hooks::{HookEnd, is_in_hook, run_one};
 use crate::prelude::*;
 
 /// Show and try the programs that run before and after commands
@@ -77,6 +77,10 @@ fn list(context: &Context, repo: Option<&Repo>) -> Result<u8, Failure> {
 }
 
 fn test(context: &Context, repo: &Repo, event: Event) -> Result<u8, Failure> {
+    if is_in_hook() {
+        let message = "this runs in a hook, and hooks run no hooks";
+        return Err(Failure::new("no-hook", EXIT_OTHER, message));
+    }
     let mut hooks = context.config()?.hooks()?;
     hooks.retain(|hook| hook.event == event && hook.is_for(repo.id()));
     if hooks.is_empty() {
@@ -98,7 +102,7 @@ fn is_fine(context: &Context, repo: &Repo, hook: &Hook) -> Result<bool, Failure>
     let done = run_one(context, repo, hook, example(hook.event))?;
     let why = match &done.end {
         HookEnd::Fine => None,
-        HookEnd::Failed(why) => Some(why),
+        HookEnd::Refused(why) | HookEnd::Failed(why) => Some(why),
     };
     context.ui.show(
         || {

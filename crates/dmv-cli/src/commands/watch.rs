@@ -3,9 +3,11 @@
 use crate::failure::EXIT_BUSY;
 use crate::format::json;
 use crate::prelude::*;
+use dmv_core::platform::is_reader_gone;
 use dmv_core::repo::{FileState, StatusOptions, WorktreeError};
 use dmv_core::worktree::select::Paths;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -113,6 +115,9 @@ fn wait(context: &Context, duration: Duration) -> Result<(), Failure> {
     while begin.elapsed() < duration {
         if context.job.is_cancelled() {
             return Err(RepoError::Cancelled.into());
+        }
+        if !context.is_request() && is_reader_gone(io::stdout()) {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
         }
         std::thread::sleep(PAUSE.min(duration));
     }

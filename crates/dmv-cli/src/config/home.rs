@@ -1,11 +1,24 @@
 //! Where the user's own files are.
 
 use crate::failure::{EXIT_OTHER, Failure};
-use std::path::PathBuf;
+use dmv_core::repo::DMV_DIR;
+use std::path::{Path, PathBuf};
 
 /// The user's file.
 pub fn user_file() -> Option<PathBuf> {
     Some(user_dir()?.join("config.toml"))
+}
+
+/// The worktree that the user's file lies in, by its path or by where links lead. Commits from elsewhere may change it.
+pub(super) fn worktree_of_user_file() -> Option<PathBuf> {
+    let file = user_file()?;
+    let real = file.canonicalize().ok();
+    let mut files = [Some(file), real].into_iter().flatten();
+    files.find_map(|file| {
+        let mut above = file.ancestors().skip(1);
+        let is_root = |dir: &&Path| dir.join(DMV_DIR).symlink_metadata().is_ok();
+        above.find(is_root).map(Path::to_owned)
+    })
 }
 
 /// The user's home as the environment names it. Without `HOME` there is none: what the system has for

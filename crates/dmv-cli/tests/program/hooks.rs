@@ -44,7 +44,7 @@ fn all(run: &Path) -> String {
 
 #[test]
 fn hooks_run_in_order_and_hear_what_happens() -> Outcome {
-    let place = Place::with_repository()?;
+    let mut place = Place::with_repository()?;
     let id = place.ok(&["id", "--repository"])?.trim().to_owned();
     let first = script(
         &place,
@@ -109,6 +109,9 @@ fn hooks_run_in_order_and_hear_what_happens() -> Outcome {
     place.ok(&["hooks", "test", "post-commit"])?;
     assert_eq!(noted(&place, "first")?[2]["test"], true);
     place.fails(20, &["hooks", "test", "claim"])?;
+    place.env = vec![("DMV_HOOK", "post-commit".into())];
+    place.fails(20, &["hooks", "test", "post-commit"])?;
+    assert_eq!(noted(&place, "first")?.len(), 3);
     Ok(())
 }
 
@@ -192,6 +195,20 @@ fn a_hook_before_refuses_and_a_hook_after_does_not() -> Outcome {
     assert_eq!(last["event"], "post-fetch");
     assert_eq!(last["refs"][0]["name"], "remote/origin/main");
     assert_eq!(last["refs"][0]["new"], *tip(&place, "../clone", "main")?);
+    // A sync that is refused has fetched. What was pushed is no news.
+    let count = heard.len();
+    place.ok(&["-C", "../clone", "commit", "--allow-empty", "-m", "again"])?;
+    place.ok(&["-C", "../clone", "push", "--no-hooks"])?;
+    place.ok(&["branch", "other"])?;
+    configure(&place, &[("pre-push", all(&no)), ("post-fetch", all(&yes))])?;
+    place.fails(5, &["sync"])?;
+    let heard = noted(&place, "yes")?;
+    assert_eq!(heard.len(), count + 1);
+    let refs = &heard[count]["refs"];
+    assert_eq!(refs[0]["new"], *tip(&place, "../clone", "main")?);
+    configure(&place, &[("post-fetch", all(&yes))])?;
+    place.ok(&["sync"])?;
+    assert_eq!(noted(&place, "yes")?.len(), count + 1);
     Ok(())
 }
 
@@ -207,7 +224,8 @@ fn a_hook_that_takes_too_long_is_stopped_with_all_that_it_has_started() -> Outco
     place.write("a.txt", "1\n")?;
     let begin = Instant::now();
     let said = place.fails(5, &["commit", "-m", "x"])?;
-    assert!(said.contains("waiting"), "{said}");
+    let is_told = said.contains("it was stopped after 1 seconds");
+    assert!(is_told && said.contains("waiting"), "{said}");
     assert!(begin.elapsed() < Duration::from_secs(60));
     // One that prints without an end, one that reads nothing, and one that leaves a process behind.
     for (name, body) in [
@@ -288,6 +306,13 @@ fn nothing_in_a_repository_names_a_program() -> Outcome {
     configure(&place, &[("pre-commit", all(&link))])?;
     let said = place.fails(5, &["commit", "-m", "z"])?;
     assert!(said.contains("it lies in the repository"), "{said}");
+    // So does one of another worktree.
+    place.ok(&["worktree", "add", "../second"])?;
+    let other = place.work().with_file_name("second").join("evil");
+    assert!(other.exists());
+    configure(&place, &[("pre-commit", all(&other))])?;
+    let said = place.fails(5, &["commit", "-m", "z"])?;
+    assert!(said.contains("it lies in the repository"), "{said}");
     assert!(!marker.exists(), "a program of the repository has run");
     // Settings that make no sense stop the command before anything is done.
     configure(
@@ -299,5 +324,22 @@ fn nothing_in_a_repository_names_a_program() -> Outcome {
     )?;
     place.fails(20, &["commit", "-m", "z"])?;
     place.fails(20, &["hooks"])?;
+    // A settings file that a pull may change names none, and a misspelt section is told.
+    let count = noted(&place, "good")?.len();
+    place.write(
+        "config.toml",
+        format!("{}[[hooks]]\n", hook(&good.to_string_lossy())),
+    )?;
+    let file = place.home().join("config/dmv/config.toml");
+    fs::remove_file(&file)?;
+    std::os::unix::fs::symlink(place.work().join("config.toml"), &file)?;
+    let said = place.run(&["commit", "-m", "z"])?;
+    assert_eq!(said.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        said.contains("lies in the worktree") && said.contains("[[hook]]"),
+        "{said}"
+    );
+    assert_eq!(noted(&place, "good")?.len(), count);
     Ok(())
 }

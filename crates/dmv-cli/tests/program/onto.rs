@@ -29,6 +29,48 @@ fn commit_archive(place: &Place, archive: &[u8]) -> Outcome<(Option<i32>, String
     Ok((done.status.code(), String::from_utf8(done.stderr)?))
 }
 
+#[test]
+fn a_path_is_either_put_or_removed_and_begins_at_the_root() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/a", "1\n")?;
+    place.commit("first")?;
+    fs::write(place.home().join("t.tar"), archive()?)?;
+    place.write("new", "2\n")?;
+    let onto = ["commit", "-m", "x", "--onto", "main"];
+    for (more, why) in [
+        (
+            ["--put", "d/a=new", "--remove", "d/a"],
+            "both put and removed",
+        ),
+        (
+            ["--put", "d//a=new", "--remove", ":/d/./a/"],
+            "both put and removed",
+        ),
+        (
+            ["--from-tar", "../home/t.tar", "--remove", "d/a"],
+            "both put and removed",
+        ),
+        (
+            ["--put", "b=new", "--remove", "/d/a"],
+            "begins with a slash",
+        ),
+        (
+            ["--put", ":/b=new", "--put", "/b=new"],
+            "begins with a slash",
+        ),
+    ] {
+        let said = place.fails(2, &[&onto[..], &more].concat())?;
+        assert!(said.contains(why), "{more:?}: {said}");
+    }
+    let said = place.fails(20, &[&onto[..], &["--remove", "none"]].concat())?;
+    assert!(said.contains("dmv ls -r main"), "{said}");
+    place.ok(&[&onto[..], &["--remove", "d", "--put", ":/d/b=new"]].concat())?;
+    let left = place.records(&["ls", "-r", "main:", "--json"])?;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["path"], "d/b");
+    Ok(())
+}
+
 fn archive() -> Outcome<Vec<u8>> {
     let mut builder = tar::Builder::new(Vec::new());
     for (path, content) in [("d/a", &[b'x'; 700][..]), ("b", b"1"), ("empty", b"")] {

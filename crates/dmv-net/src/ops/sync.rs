@@ -86,21 +86,29 @@ pub fn sync(
     job: &Job,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
+    // Also what moved before the push was refused, or tried again.
+    let mut received = Vec::new();
     let report = with_content(repo, &options.remote, caller, job, |goal| {
         if let Url::Bucket(address) = url {
-            return sync_bucket(repo, options, address, caller, job, goal);
+            return sync_bucket(repo, options, address, caller, job, goal, &mut received);
         }
         let report = session(repo, url, Purpose::Write, caller, job, |client| {
-            sync_with(repo, options, client, &mut |client, updates| {
-                before_push(repo, options, caller, updates)?;
-                goal.note(updates, &client.offered);
-                client.push(updates)
-            })
+            sync_with(
+                repo,
+                options,
+                client,
+                &mut received,
+                &mut |client, updates| {
+                    before_push(repo, options, caller, updates)?;
+                    goal.note(updates, &client.offered);
+                    client.push(updates)
+                },
+            )
         })?;
         Ok(report)
-    })?;
-    caller.fetched(repo, &options.remote, &report.summary.refs);
-    Ok(report)
+    });
+    caller.fetched(repo, &options.remote, &received);
+    report
 }
 
 fn before_push(
@@ -133,6 +141,7 @@ fn sync_bucket(
     caller: &dyn Caller,
     job: &Job,
     goal: &mut PushGoal,
+    received: &mut Vec<RefChange>,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
     let asking = AskingPush {
@@ -144,7 +153,7 @@ fn sync_bucket(
     };
     let mut sent = Traffic::default();
     let mut report = session(repo, url, Purpose::Write, caller, job, |client| {
-        sync_with(repo, options, client, &mut |client, updates| {
+        sync_with(repo, options, client, received, &mut |client, updates| {
             before_push(repo, options, caller, updates)?;
             let buckets = buckets_of(caller, url)?;
             let opening = PushOpening {
@@ -186,6 +195,7 @@ fn sync_with(
     repo: &Repo,
     options: &SyncOptions,
     mut client: Client<'_>,
+    received: &mut Vec<RefChange>,
     push: &mut PushRefs<'_>,
 ) -> Result<SyncReport, NetError> {
     client.fetch(&tips(&client.offered))?;
@@ -216,6 +226,11 @@ fn sync_with(
         ours.forget = std::mem::take(&mut gone);
     }
     let refs = client.name(|| repo.note_remote(remote, &there, &ours, &options.request))?;
+    let by_us = pushed.as_deref().unwrap_or_default();
+    let moved = refs
+        .iter()
+        .filter_map(|moved| without_push(moved, by_us, &client.offered));
+    received.extend(moved);
     let pushed = pushed?;
     let asked = client.claims_there.as_ref();
     Ok(SyncReport {
@@ -227,6 +242,32 @@ fn sync_with(
         unsent,
         read_only,
         gone,
+    })
+}
+
+/// Returns how far a ref of the remote has moved here before the own push. `None`: only that has moved it.
+fn without_push(
+    moved: &RefChange,
+    by_us: &[RefChange],
+    offered: &OfferedRefs,
+) -> Option<RefChange> {
+    let parts = moved
+        .key
+        .strip_prefix("remote/")
+        .and_then(|rest| rest.split_once('/'));
+    let Some((_, name)) = parts else {
+        return Some(moved.clone());
+    };
+    let key = format!("branch/{name}");
+    let mut own = by_us.iter().filter(|pushed| pushed.refused.is_none());
+    if !own.any(|pushed| pushed.key == key) {
+        return Some(moved.clone());
+    }
+    let new = tip_at(offered, &key);
+    let has_moved = new.is_some() && new != moved.old;
+    has_moved.then(|| RefChange {
+        new,
+        ..moved.clone()
     })
 }
 

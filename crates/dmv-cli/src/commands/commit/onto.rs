@@ -4,6 +4,7 @@ use super::archive::{Item, not_stored, read_archive};
 use crate::prelude::*;
 use dmv_core::platform::{bytes_of, name_of, open_named, stat_of};
 use dmv_core::repo::{FileFacts, OntoFiles, OntoOptions, OntoReport};
+use std::collections::BTreeSet;
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
@@ -21,10 +22,10 @@ pub struct OntoArgs {
     /// With --onto, take the files of a tar archive; - means standard input
     #[arg(long, value_name = "FILE", requires = "onto")]
     from_tar: Option<PathBuf>,
-    /// With --onto, put FILE at PATH; you can repeat it. PATH ends at the first = before the name of a file that exists
+    /// With --onto, put FILE at PATH, from the root; you can repeat it. PATH ends at the first = before the name of a file that exists
     #[arg(long, value_name = "PATH=FILE", requires = "onto")]
     put: Vec<OsString>,
-    /// With --onto, remove the file or directory at PATH; you can repeat it
+    /// With --onto, remove the file or directory at PATH, from the root; you can repeat it
     #[arg(long, value_name = "PATH", requires = "onto")]
     remove: Vec<OsString>,
     /// With --onto, refuse if BRANCH has changed the same paths since REV
@@ -56,23 +57,35 @@ pub fn commit(
 }
 
 fn collect(context: &Context, files: &mut OntoFiles<'_>, args: &OntoArgs) -> Result<(), Failure> {
+    let removed = args.remove.iter().map(|path| parse(bytes_of(path)));
+    let removed: BTreeSet<RepoPath> = removed.collect::<Result<_, _>>()?;
     match &args.from_tar {
         Some(file) if file.as_os_str() != "-" => {
             let opened = open_named(file).map_err(|e| Failure::file("open", file, &e))?;
-            put_archive(context, files, opened)?;
+            put_archive(context, files, &removed, opened)?;
         }
         Some(_) if context.is_request() => {
             let message = "standard input has requests: name a file for --from-tar";
             return Err(Failure::usage(message));
         }
-        Some(_) => put_archive(context, files, stdin().lock())?,
+        Some(_) => put_archive(context, files, &removed, stdin().lock())?,
         None => {}
     }
     for put in &args.put {
-        put_file(context, files, put)?;
+        put_file(context, files, &removed, put)?;
     }
-    for path in &args.remove {
-        files.remove(parse(bytes_of(path))?)?;
+    for path in removed {
+        files.remove(path)?;
+    }
+    Ok(())
+}
+
+/// One of both would be lost.
+fn check_kept(path: &RepoPath, removed: &BTreeSet<RepoPath>) -> Result<(), Failure> {
+    if removed.contains(path) {
+        let path = escape(path.as_bytes());
+        let message = format!("'{path}' is both put and removed; nothing was committed");
+        return Err(Failure::usage(message));
     }
     Ok(())
 }
@@ -80,9 +93,13 @@ fn collect(context: &Context, files: &mut OntoFiles<'_>, args: &OntoArgs) -> Res
 fn put_archive(
     context: &Context,
     files: &mut OntoFiles<'_>,
+    removed: &BTreeSet<RepoPath>,
     archive: impl Read,
 ) -> Result<(), Failure> {
     read_archive(archive, &mut |path, item| {
+        if !matches!(item, Item::Directory) {
+            check_kept(&path, removed)?;
+        }
         match item {
             Item::File { facts, content } => files
                 .put(path, facts, content, &context.job)
@@ -95,8 +112,15 @@ fn put_archive(
 }
 
 /// Puts the file of `PATH=FILE`.
-fn put_file(context: &Context, files: &mut OntoFiles<'_>, put: &OsStr) -> Result<(), Failure> {
+fn put_file(
+    context: &Context,
+    files: &mut OntoFiles<'_>,
+    removed: &BTreeSet<RepoPath>,
+    put: &OsStr,
+) -> Result<(), Failure> {
     let (path, file) = split(bytes_of(put))?;
+    let path = parse(path)?;
+    check_kept(&path, removed)?;
     let failed = |e| Failure::file("read", file, &e);
     let opened = open_named(file).map_err(failed)?;
     let stat = stat_of(&opened).map_err(failed)?;
@@ -104,7 +128,7 @@ fn put_file(context: &Context, files: &mut OntoFiles<'_>, put: &OsStr) -> Result
         mode: stat.mode,
         modified: Some(stat.mtime),
     };
-    files.put(parse(path)?, facts, opened, &context.job)?;
+    files.put(path, facts, opened, &context.job)?;
     Ok(())
 }
 
@@ -123,5 +147,11 @@ fn split(put: &[u8]) -> Result<(&[u8], &Path), Failure> {
 
 /// A path from the root of the repository.
 fn parse(path: &[u8]) -> Result<RepoPath, Failure> {
-    Ok(Repo::parse_path(path)?)
+    let from_root = path.strip_prefix(b":/").unwrap_or(path);
+    if from_root.starts_with(b"/") {
+        let message = format!("'{}' begins with a slash", escape(path));
+        let hint = "name the path from the root of the repository, such as reports/today.csv";
+        return Err(Failure::usage(message).hint(hint));
+    }
+    Ok(Repo::parse_path(from_root)?)
 }

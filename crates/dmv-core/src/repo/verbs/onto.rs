@@ -278,9 +278,10 @@ impl<'r> OntoFiles<'r> {
             tx.objects()?;
         }
         let rules = BranchRules::new(repo.objects(), root, &self.changes, &options.properties);
+        let keeps_time = |path: &RepoPath| rules.keep_time(path);
         let fit = self
             .changes
-            .fit(repo.objects(), root, &|path| rules.keep_time(path), job)?;
+            .fit(repo.objects(), &options.branch, root, &keeps_time, job)?;
         let edits = self.changes.edits(&fit);
         let tree = edit_stored_tree(repo.objects(), tx, root, &edits)?;
         let files = fit.files;

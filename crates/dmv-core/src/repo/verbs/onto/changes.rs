@@ -108,10 +108,11 @@ impl Changes {
         files.any(|(_, file)| file.is_some()) || dirs.next().is_some_and(|at| at.starts_with(path))
     }
 
-    /// Returns how the changes fit the tree `root`. Fails if something is in the way of a file.
+    /// Returns how the changes fit the tree `root` of a branch. Fails if something is in the way of a file.
     pub fn fit(
         &self,
         objects: &dyn ObjectRead,
+        branch: &str,
         root: ObjectId,
         keeps_time: &KeepsTime<'_>,
         job: &Job,
@@ -133,7 +134,7 @@ impl Changes {
             let old = above.tree.map(|tree| lookup(objects, &tree, name));
             let old = old.transpose()?.flatten();
             match (file, old) {
-                (None, None) => return Err(no_such_path(path)),
+                (None, None) => return Err(no_such_path(branch, path)),
                 (None, Some(_)) if removed.is_some_and(|above| path.starts_with(above)) => {
                     fit.left_out.insert(path);
                 }
@@ -333,8 +334,8 @@ fn empty_directory(path: &RepoPath) -> TreeEntry {
     entry_of(&last_name(path), &term, None)
 }
 
-fn no_such_path(path: &RepoPath) -> RepoError {
-    let (revision, path) = ("the branch".to_owned(), path.into());
+fn no_such_path(branch: &str, path: &RepoPath) -> RepoError {
+    let (revision, path) = (branch.to_owned(), path.into());
     LookError::NoSuchPath { revision, path }.into()
 }
 
