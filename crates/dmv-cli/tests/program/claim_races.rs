@@ -3,6 +3,9 @@
 //! The count is small here. More: `tests/tier.sh night --only claim-races`, or
 //! `DMV_CLAIM_RACES=1000 cargo test -p dmv-cli --test program -- claim_races:: --nocapture`.
 
+// A harness says aloud what it has done.
+#![allow(clippy::print_stdout)]
+
 use crate::bucket::gateway::Gateway;
 use crate::place::running::Running;
 use crate::place::several::{SSH, speak_ssh};

@@ -567,7 +567,7 @@ fn refs_that_lie_are_left_out() -> Outcome {
     let is_refused = |name: &str| ref_names(&planned).contains(&(name.to_owned(), true));
     assert!(is_refused("branch/git/x"), "{planned}");
     assert_eq!(place.ok(&["-C", "film", "tag"])?.lines().count(), 2);
-    let said = place.run(&["-C", "film", "import", "git", "../source"])?;
+    let said = place.run(&["import", "git", "source", "other"])?;
     let said = String::from_utf8(said.stderr)?;
     assert!(said.contains("no branch 'git/x' is created"), "{said}");
     Ok(())
