@@ -97,8 +97,7 @@ pub struct Key {
     pub about: &'static str,
 }
 
-/// Settings: the name, what its values are, who may set it, its value where nothing sets it, what it is
-/// for.
+/// Settings: the name, its values, who may set it, its value where nothing sets it, what it is for.
 macro_rules! keys {
     ($($name:expr => $kind:ident, $scope:ident, $built_in:expr, $about:literal;)*) => {
         &[$(key($name, Kind::$kind, Scope::$scope, $built_in, $about)),*]
