@@ -372,7 +372,7 @@ fn check(store: &Store, devices: &mut [Device]) {
 
 #[test]
 fn of_devices_that_claim_at_a_bucket_one_holds_whatever_is_lost() {
-    let (first, count) = (seed(1), number("DMV_BUCKET_SCHEDULES", 300));
+    let (first, count) = (seed(1), number("DMV_BUCKET_SCHEDULES", 3_000));
     let landed = (first..first + count).map(|seed| run(seed, Rules::good()));
     let landed: usize = landed.sum();
     println!("harness claims: {count} schedules, {landed} pushes landed, no hole");

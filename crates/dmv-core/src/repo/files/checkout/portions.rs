@@ -23,12 +23,11 @@ pub trait Portions {
 }
 
 impl Switch<'_> {
-    /// Returns whether a plan with another file of `size` bytes is too large for one portion.
-    pub fn is_beyond_portion(&self, plan: &Plan<Blob>, size: u64) -> bool {
-        let sizes = |files: &[NewFile<Blob>]| files.iter().map(|file| file.blob.size).sum::<u64>();
+    /// Returns whether files of so many bytes are too large for one portion.
+    pub fn is_beyond_portion(&self, bytes: u64) -> bool {
         self.request
             .portions
-            .is_some_and(|portions| sizes(&plan.files).saturating_add(size) > portions.most_bytes())
+            .is_some_and(|portions| bytes > portions.most_bytes())
     }
 
     /// Brings the content of a plan's files.

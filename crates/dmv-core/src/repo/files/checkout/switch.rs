@@ -425,7 +425,8 @@ impl<'a> Switch<'a> {
                 return Ok(());
             }
         };
-        if self.is_beyond_portion(&pending.plan, entry.size) && !pending.plan.files.is_empty() {
+        let bytes = pending.bytes.saturating_add(entry.size);
+        if !pending.plan.files.is_empty() && self.is_beyond_portion(bytes) {
             self.flush(pending)?;
         }
         let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
@@ -444,6 +445,7 @@ impl<'a> Switch<'a> {
             }
             Kind::File | Kind::Executable => {
                 let exec = entry.kind == Kind::Executable;
+                pending.bytes = pending.bytes.saturating_add(entry.size);
                 plan.files.push(NewFile {
                     path,
                     exec,
@@ -467,7 +469,7 @@ impl<'a> Switch<'a> {
     }
 
     pub fn flush(&mut self, pending: &mut PendingWrites) -> Result<(), RepoError> {
-        let PendingWrites { mut plan, dirs } = std::mem::take(pending);
+        let PendingWrites { mut plan, dirs, .. } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
         self.progress.made_dirs.clear();
         self.run(plan)
@@ -657,4 +659,6 @@ pub fn checkout_error(error: CheckoutError) -> RepoError {
 pub struct PendingWrites {
     plan: Plan<Blob>,
     dirs: BTreeSet<Vec<u8>>,
+    /// The sum of the sizes of the plan's files.
+    bytes: u64,
 }
