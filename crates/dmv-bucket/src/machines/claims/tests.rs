@@ -278,17 +278,20 @@ fn run(seed: u64, rules: Rules) -> usize {
     // Then no request fails any more, and everybody meets the store twice.
     for (file, over) in std::mem::take(&mut store.late) {
         drop(store.put(file, over.as_ref(), rules.claims));
+        check(&store, &mut devices);
     }
-    for n in [0, 1, 2, 0, 1, 2] {
+    let mut finish = |n: usize, devices: &mut [Device; 3]| {
         while devices[n].running.is_some() {
             step(&mut devices[n], &mut store, &mut rng, rules, false);
+            // After each step: a claim that takes over may be gone again after the next one.
+            check(&store, devices);
         }
+    };
+    for n in [0, 1, 2, 0, 1, 2] {
+        finish(n, &mut devices);
         devices[n].push = None;
         devices[n].tell(rules.claims);
-        while devices[n].running.is_some() {
-            step(&mut devices[n], &mut store, &mut rng, rules, false);
-        }
-        check(&store, &mut devices);
+        finish(n, &mut devices);
     }
     let file = store.file.expect("something was told");
     for device in &devices {
