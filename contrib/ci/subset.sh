@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings one directory of a DMV repository to a job: subset.sh tree|fetch SOURCE REV PATH META [TO].
 #
-# "tree" prints the id of what PATH has in REV. It changes when the content does, so it is a key for a cache. It receives
+# "tree" prints a key for a cache of what PATH has in REV: it changes when PATH or its content does. It receives
 # directories only, into META, a directory that the job may keep. "fetch" writes the files to TO, which must not exist,
 # and receives their content.
 set -eu
@@ -32,11 +32,11 @@ case $action in
     above=$(dirname "$path")
     [ "$above" != . ] || above=
     dmv -C "$meta" ls --json "$rev:$above" | DMV_WANTED=$path python3 -c '
-import json, os, sys
+import hashlib, json, os, sys
 for line in sys.stdin:
     entry = json.loads(line)
     if entry["path"] == os.environ["DMV_WANTED"].rstrip("/"):
-        print(entry["id"])
+        print(hashlib.sha256((entry["id"] + "\n" + entry["path"]).encode()).hexdigest())
         break
 else:
     sys.exit("subset.sh: there is no such path in this revision")'

@@ -8,7 +8,9 @@ paths. It needs the package `dmv` (python/) and the program `dmv`.
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
+import re
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
@@ -79,9 +81,9 @@ class Tool:
 
 
 def place(rev: str, path: str) -> str:
-    # A revision has no colon, so this is no other place than it looks.
-    if ":" in rev:
-        raise ValueError("a revision has no colon")
+    # Any other colon would begin the path.
+    if ":" in re.sub(r"^git:|\{[^}]*\}", "", rev):
+        raise ValueError("the revision has a colon: give the path in 'path'")
     return f"{rev}:{path}"
 
 
@@ -95,14 +97,19 @@ def read(repo: dmv.Repository, path: str, rev: str = "@", start: int = 0) -> str
     data = repo.read(place(rev, path), start, start + MAX_BYTES + 1)
     more = len(data) > MAX_BYTES
     data = data[:MAX_BYTES]
+    if start:
+        # The first character may be cut.
+        data = data[:3].lstrip(bytes(range(0x80, 0xC0))) + data[3:]
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        # A character may be cut in two at either end.
-        shown = data.decode("utf-8", "ignore" if more or start else "strict")
+        shown = decoder.decode(data, not more)
     except UnicodeDecodeError:
         return f"{path} is no text"
     if "\0" in shown:
         return f"{path} is no text"
-    return shown + (f"\n[there is more: start {start + MAX_BYTES}]" if more else "")
+    # The next part begins with a character that is cut here.
+    rest = len(decoder.getstate()[0])
+    return shown + (f"\n[there is more: start {start + MAX_BYTES - rest}]" if more else "")
 
 
 def commit_files(repo: dmv.Repository, branch: str, message: str, files: List[str]) -> Any:

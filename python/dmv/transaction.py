@@ -7,7 +7,7 @@ import os
 import tarfile
 import tempfile
 import time
-from typing import IO, Any, Dict, List, Optional, Set, Union
+from typing import IO, Any, Dict, Optional, Set, Union
 
 from .errors import DmvError, Refused
 
@@ -31,7 +31,8 @@ class Transaction:
         self.base: Optional[str] = _tip(repository, branch)
         #: What the commit has done, as ``commit`` tells it. None before it is done.
         self.result: Optional[Dict[str, Any]] = None
-        self._removed: List[str] = []
+        self._removed: Dict[str, None] = {}
+        #: What was written, and the directories above it.
         self._written: Set[str] = set()
         self._file = tempfile.NamedTemporaryFile(prefix="dmv-", suffix=".tar")
         self._archive = tarfile.open(fileobj=self._file, mode="w", format=tarfile.GNU_FORMAT)
@@ -56,8 +57,9 @@ class Transaction:
             self._file.seek(end)
             self._file.truncate()
             raise
-        self._removed = [one for one in self._removed if one != path]
-        self._written.add(path)
+        self._removed.pop(path, None)
+        parts = path.split("/")
+        self._written.update("/".join(parts[:n]) for n in range(1, len(parts) + 1))
 
     def open(self, path: str) -> "IO[bytes]":
         """Open a path of the repository for writing. It counts when it is closed."""
@@ -80,9 +82,9 @@ class Transaction:
         What is written below it afterwards stays. What was written below it before cannot be taken back.
         """
         path = _tidy(path)
-        if any(one == path or one.startswith(path + "/") for one in self._written):
+        if path in self._written:
             raise ValueError(f"{path}, or a file below it, was written already")
-        self._removed.append(path)
+        self._removed[path] = None
 
     def commit(self) -> Dict[str, Any]:
         """Commit now. ``commit`` of the result is None if nothing has changed."""
@@ -94,7 +96,7 @@ class Transaction:
                 raise Refused(text, {"code": "changed-meanwhile", "exit": 5})
             self.result = self._repository.call(
                 "commit", onto=self._branch, base=self.base, from_tar=self._file.name,
-                remove=self._removed or None, **self._options
+                remove=list(self._removed) or None, **self._options
             ).document
         finally:
             self._file.close()
@@ -132,6 +134,7 @@ class _Writer(io.BytesIO):
 
 def _tidy(path: str) -> str:
     """Return the path in the only way that the archive and ``remove`` both have."""
+    path = path[2:] if path.startswith(":/") else path
     return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 

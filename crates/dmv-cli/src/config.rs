@@ -137,7 +137,7 @@ pub static KEYS: &[Key] = keys! {
     "worktree.share" => Sharing, Repository, Some("auto"),
         "whether large files share blocks with packs: auto, off or require";
     LEAN => Bool, Repository, Some("false"),
-        "keep no second copy of unchanged files that a remote keeps; set it with dmv lean: true or false";
+        "whether unchanged files that a remote keeps have no second copy: true or false (dmv lean on, off)";
     "pull.rebase" => Bool, Repository, Some("false"),
         "whether dmv pull rebases instead of merging: true or false";
     "net.offline" => Bool, Repository, Some("false"),

@@ -166,29 +166,29 @@ fn run(context: &Context, repo: &Repo, hooks: &[Hook], facts: Json) -> Result<()
     for hook in hooks {
         let done = run_one(context, repo, hook, facts.clone())?;
         let mut lines = done.lines;
-        let why = match done.end {
+        let (word, why) = match done.end {
             HookEnd::Fine => continue,
-            HookEnd::Refused(why) => lines.pop().unwrap_or(why),
-            HookEnd::Failed(why) => why,
+            HookEnd::Refused(why) => ("refuses", lines.pop().unwrap_or(why)),
+            HookEnd::Failed(why) => ("failed", why),
         };
-        return Err(failed(hook, &why, lines));
+        return Err(failed(hook, word, &why, lines));
     }
     Ok(())
 }
 
-fn failed(hook: &Hook, why: &str, lines: Vec<String>) -> Failure {
+fn failed(hook: &Hook, word: &str, why: &str, lines: Vec<String>) -> Failure {
     let (event, text) = (hook.event.word(), clean(&hook.run.text()));
     let said: String = why.chars().take(MAX_SAID).collect();
     let message = match hook.event {
         Event::PreCommit => {
-            format!("the {event} hook '{text}' refuses: {said}; nothing was committed")
+            format!("the {event} hook '{text}' {word}: {said}; nothing was committed")
         }
-        Event::PrePush => format!("the {event} hook '{text}' refuses: {said}; nothing was sent"),
+        Event::PrePush => format!("the {event} hook '{text}' {word}: {said}; nothing was sent"),
         _ => format!("the {event} hook '{text}' failed: {said}"),
     };
     let mut failure = Failure::new("hook", EXIT_REFUSED, message);
     failure.details = lines.into();
-    failure.hint("dmv help hooks")
+    failure.hint("dmv help guide/hooks")
 }
 
 /// Runs one hook.

@@ -25,6 +25,8 @@ pub fn page(topic: &str) -> Option<String> {
     if topic == LIST {
         return Some(list());
     }
+    // A command may have the name of a page.
+    let topic = topic.strip_prefix("guide/").unwrap_or(topic);
     let found = PAGES.iter().find(|(name, _)| *name == topic);
     found.map(|(_, text)| (*text).to_owned())
 }
@@ -32,7 +34,7 @@ pub fn page(topic: &str) -> Option<String> {
 /// The pages with their titles.
 fn list() -> String {
     let width = PAGES.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = "The pages of the guide; dmv help TOPIC shows one:\n\n".to_owned();
+    let mut text = "The pages of the guide; dmv help guide/TOPIC shows one:\n\n".to_owned();
     for (name, page) in PAGES {
         text += &format!("  {name:<width$}  {}\n", title(page));
     }

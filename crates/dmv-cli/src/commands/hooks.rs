@@ -6,9 +6,9 @@ use crate::prelude::*;
 
 /// Show and try the programs that run before and after commands
 ///
-/// Hooks stand in your own settings file, and nowhere else: no repository can name a program. Each is for the
+/// Hooks are in your own settings file, and nowhere else: no repository can name a program. Each is for the
 /// repositories that it lists by their ids ('dmv id --repository'), or for all. A hook gets JSON on its standard
-/// input. 'dmv help hooks' explains it.
+/// input. 'dmv help guide/hooks' shows how to write one.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv hooks\n  dmv hooks test pre-commit")]
 pub struct Args {
@@ -20,7 +20,7 @@ pub struct Args {
 enum Action {
     /// List your hooks, in the order in which they run (the default)
     List,
-    /// Run the hooks of an event for this repository, with made-up news
+    /// Run the hooks of an event for this repository, with an example
     Test {
         /// pre-commit, post-commit, pre-push, post-fetch or claim
         #[arg(value_name = "EVENT", value_enum, hide_possible_values = true)]
@@ -71,7 +71,7 @@ fn list(context: &Context, repo: Option<&Repo>) -> Result<u8, Failure> {
     }
     if hooks.is_empty() && !context.ui.is_json() {
         writeln!(context.ui.out(), "no hooks")?;
-        context.ui.note("hint: dmv help hooks");
+        context.ui.note("hint: dmv help guide/hooks");
     }
     Ok(EXIT_OK)
 }

@@ -111,13 +111,13 @@ pub fn of_user_file(user: &Table) -> Result<Vec<Hook>, Failure> {
 fn bad(number: Option<usize>, why: &str) -> Failure {
     let which = number.map_or_else(|| "the hooks".to_owned(), |n| format!("hook {n}"));
     let message = format!("{which} in the user file cannot be used: {why}");
-    Failure::new("bad-hook", EXIT_OTHER, message).hint("dmv help hooks")
+    Failure::new("bad-hook", EXIT_OTHER, message).hint("dmv help guide/hooks")
 }
 
 fn parse(table: &Table) -> Result<Hook, String> {
     let known = ["on", "run", "shell", "repositories", "timeout"];
     if let Some(name) = table.keys().find(|name| !known.contains(&&name[..])) {
-        return Err(format!("there is no '{name}'"));
+        return Err(format!("it has '{name}', which means nothing"));
     }
     let event = table.get("on").and_then(Value::as_str).unwrap_or_default();
     let event = Event::ALL.into_iter().find(|known| known.word() == event);

@@ -477,7 +477,7 @@ fn a_later_import_says_what_moved_and_is_undone() -> Outcome {
     place.ok(&["-C", "film", "tag", "-d", "v1"])?;
     let said = place.ok(&[&import[..], &["--prune"]].concat())?;
     assert!(
-        said.contains("git/old: the source no longer has it, and forgotten"),
+        said.contains("git/old: the source no longer has it; with --prune it is forgotten"),
         "{said}"
     );
     place.fails(20, &["-C", "film", "show", "git/old"])?;

@@ -75,6 +75,8 @@ fn check_for_git(pattern: &str) -> Result<(), String> {
         "attribute files have no patterns for directories; for all files in it: DIRECTORY/**"
     } else if pattern.starts_with('"') || pattern.starts_with(MACRO) {
         "an attribute file means something else by this"
+    } else if pattern.contains(|c: char| c.is_ascii_whitespace()) && pattern.contains(['\\', '[']) {
+        "an attribute file has no blank beside '\\' or '['; '?' stands for a blank"
     } else {
         return Ok(());
     };
@@ -320,7 +322,7 @@ impl LfsStore {
 
     /// Begins to write content.
     pub fn begin(&self) -> io::Result<NewContent> {
-        fs::create_dir_all(&self.dir)?;
+        make_dirs(&self.dir)?;
         // Others may read it as they may read other files of Git.
         let file =
             tempfile::Builder::new().make_in(&self.dir, |path| fs::File::create_new(path))?;
@@ -358,6 +360,20 @@ impl LfsStore {
 /// Returns whether a file of `size` bytes may be a pointer itself.
 pub fn may_be_pointer(size: u64) -> bool {
     size <= MAX_POINTER_BYTES as u64
+}
+
+/// Makes a directory and those above it, durably.
+fn make_dirs(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
+    make_dirs(above)?;
+    match fs::create_dir(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => sync_dir(above),
+    }
 }
 
 #[cfg(test)]
@@ -459,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_pattern_that_can_match_nothing_is_named() {
-        for pattern in ["[", "!a", "/"] {
+        for pattern in ["[", "!a", "/", "a\\ b", "a[ x]b"] {
             let refused = LfsChoice::new(vec!["*.psd".to_owned(), pattern.to_owned()], None);
             assert_eq!(refused.expect_err("refused").0, pattern);
         }

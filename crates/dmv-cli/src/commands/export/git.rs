@@ -148,10 +148,7 @@ fn print(out: &mut impl Write, dir: &Path, done: &ExportReport) -> Result<(), Fa
             "version of a file is a pointer",
             "versions of files are pointers",
         );
-        writeln!(
-            out,
-            "{files} of Git LFS; their content lies in its store there"
-        )?;
+        writeln!(out, "{files} of Git LFS")?;
     }
     Ok(())
 }

@@ -59,7 +59,11 @@ pub fn print(context: &Context, out: &mut impl Write, news: &RefNews) -> Result<
         lines.push(format!("  {word:<5}  {}{more}", clean(name)));
     }
     for key in &news.gone {
-        let after = if news.pruned { ", and forgotten" } else { "" };
+        let after = if news.pruned {
+            "; with --prune it is forgotten"
+        } else {
+            ""
+        };
         let branch = clean(key.strip_prefix("remote/").unwrap_or(key));
         lines.push(format!(
             "  gone   {branch}: the source no longer has it{after}"
