@@ -247,12 +247,11 @@ pub fn import(
 ) -> Result<ImportReport, GitError> {
     let wanted = wanted(source, options)?;
     let mut map = IdMap::open(repo.dmv_dir())?;
-    if !map.is_empty() && repo.has_lost_imports()? {
-        // An undo has taken everything back. This is a first import again, which can take other content.
+    if is_outdated(repo, &mut map)? {
         map.forget()?;
     }
     let done = match take_and_name(repo, source, options, &wanted, &mut map, request, job) {
-        // What the map names may have been freed since. Then everything is read again.
+        // Some of what the map names is gone. Then everything is read again.
         Err(GitError::Stale | GitError::Repo(RepoError::Absent(_))) => {
             map.forget()?;
             job.begin_part();
@@ -261,6 +260,23 @@ pub fn import(
         done => done,
     };
     done.map_err(|e| e.unless_cancelled(job))
+}
+
+/// Returns whether an import begins anew: its commits are gone, or an undo has taken all of them back. It can take
+/// other content then.
+fn is_outdated(repo: &Repo, map: &mut IdMap) -> Result<bool, GitError> {
+    if map.is_empty() {
+        return Ok(false);
+    }
+    for head in map.heads()? {
+        let Some(commit) = map.get(&head)? else {
+            return Ok(true);
+        };
+        if !repo.store().holds(ObjectType::Commit, &commit.id)? {
+            return Ok(true);
+        }
+    }
+    Ok(repo.has_lost_imports()?)
 }
 
 fn take_and_name(
@@ -303,14 +319,7 @@ fn take(
     map: &mut IdMap,
     job: &Job,
 ) -> Result<ImportReport, GitError> {
-    let known = map.heads()?;
-    for head in &known {
-        let commit = map.get(head)?.ok_or(GitError::Stale)?;
-        if !repo.store().holds(ObjectType::Commit, &commit.id)? {
-            return Err(GitError::Stale);
-        }
-    }
-    let known = source.commits_among(&known)?;
+    let known = source.commits_among(&map.heads()?)?;
     let tips = wanted.tips();
     let commits = source.count_commits(&tips, &known)?;
     let mut report = ImportReport::default();

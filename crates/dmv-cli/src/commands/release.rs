@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// or sync.
 ///
 /// With --of, dmv ends claims of another device, or of your clones that you have deleted. If somebody still
-/// uses them, the next connection tells him, and he can claim again.
+/// uses them, they hear of it at the next connection and can claim again.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv release scenes/rock.psd\n  dmv release --all\n  \

@@ -581,6 +581,8 @@ fn an_import_that_made_the_repository_can_be_undone_and_begun_again() -> Outcome
     place.ok(&["import", "git", "source", "film"])?;
     place.ok(&["-C", "film", "undo"])?;
     assert!(!place.work().join("film/a.txt").exists());
+    let planned = place.ok(&["-C", "film", "import", "git", "../source", "--dry-run"])?;
+    assert!(planned.contains("4 commits"), "{planned}");
     // A repository without anything is one in which an import was cut short.
     let again = place.ok(&["import", "git", "source", "film"])?;
     assert!(again.starts_with("4 commits taken"), "{again}");

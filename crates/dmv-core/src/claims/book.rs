@@ -112,6 +112,9 @@ impl ClaimBook {
     pub fn with_room_for(&self, lists: impl IntoIterator<Item = SignedList>) -> ClaimBook {
         let mut book = self.clone();
         let mut last = book.last_time();
+        let mut lists: Vec<SignedList> = lists.into_iter().collect();
+        // The order in which they come says nothing of their times.
+        lists.sort_by_key(|list| times(list.list()).max());
         for list in lists {
             let newest = times(list.list()).max().unwrap_or(0);
             if newest <= last.saturating_add(MAX_TIME_AHEAD) && book.join(list) == Ok(true) {

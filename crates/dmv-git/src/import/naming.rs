@@ -115,12 +115,15 @@ impl<'o> NamePlan<'o> {
     ) -> Result<RefNews, GitError> {
         let refs = repo.foresee_remote(self.remote, &self.offered, &self.ours)?;
         let prefix = format!("remote/{}/", self.remote);
+        let named = repo.offered()?;
         for change in &refs {
             if let Some(branch) = change.key.strip_prefix(&prefix)
                 && let Some(old) = change.old
                 && !is_forward(branch, &old)?
             {
-                self.news.rewritten.push(rewritten(repo, change, old)?);
+                self.news
+                    .rewritten
+                    .push(rewritten(repo, &named, change, old)?);
             }
         }
         self.news.refs = refs;
@@ -139,12 +142,15 @@ impl<'o> NamePlan<'o> {
     ) -> Result<(RefNews, Option<RepoError>), GitError> {
         self.ours.imported = Some(commits);
         let arrival = self.arrive(repo, options, request, job)?;
+        let named = repo.offered()?;
         for change in &arrival.refs {
             if change.key.starts_with("remote/")
                 && let (Some(old), Some(new)) = (change.old, change.new)
                 && !is_ancestor(repo.objects(), &old, &new)?
             {
-                self.news.rewritten.push(rewritten(repo, change, old)?);
+                self.news
+                    .rewritten
+                    .push(rewritten(repo, &named, change, old)?);
             }
         }
         self.news.refs = arrival.refs;
@@ -182,11 +188,17 @@ impl<'o> NamePlan<'o> {
     }
 }
 
-fn rewritten(repo: &Repo, change: &RefChange, old: ObjectId) -> Result<RewrittenBranch, GitError> {
+/// Finds a branch or tag among `named` that has the commits of a rewritten branch.
+fn rewritten(
+    repo: &Repo,
+    named: &OfferedRefs,
+    change: &RefChange,
+    old: ObjectId,
+) -> Result<RewrittenBranch, GitError> {
     let mut kept_by = None;
-    for (key, tip) in repo.offered()?.refs {
-        if is_ancestor(repo.objects(), &old, &tip)? {
-            kept_by = Some(key);
+    for (key, tip) in &named.refs {
+        if is_ancestor(repo.objects(), &old, tip)? {
+            kept_by = Some(key.clone());
             break;
         }
     }

@@ -8,7 +8,7 @@ use super::tags::{convert_tags, long_tags};
 use super::trees::{Doubts, LeftOut, NO_TARGET, is_target};
 use super::{
     ImportOptions, LeftRef, MAX_METADATA_BYTES, PointersTaken, Problem, Trouble, WantedRefs,
-    find_paths, wanted,
+    find_paths, is_outdated, wanted,
 };
 use crate::commit::{CommitPlace, MAX_PARENTS, to_dmv};
 use crate::error::GitError;
@@ -83,6 +83,9 @@ fn look(
     // A repository that does not exist yet has nothing, as `scratch`.
     let here = repo.unwrap_or(scratch);
     let mut map = IdMap::open(here.dmv_dir())?;
+    if is_outdated(here, &mut map)? {
+        map = IdMap::open(scratch.dmv_dir())?;
+    }
     let known = source.commits_among(&map.heads()?)?;
     let news = foresee(here, source, options, &wanted, &mut map)?;
     let tips = wanted.tips();

@@ -122,7 +122,7 @@ impl AskingPush<'_> {
         bucket: &mut dyn PushTarget,
         updates: &[RefUpdate],
     ) -> Result<ClaimsThere, NetError> {
-        if bucket.is_unused() || updates.iter().all(|update| update.new.is_none()) {
+        if updates.iter().all(|update| update.new.is_none()) {
             return Ok(ClaimsThere::default());
         }
         let there = match bucket.take_claims() {

@@ -158,15 +158,12 @@ fn sync_bucket(
             let buckets = buckets_of(caller, url)?;
             let opening = PushOpening {
                 dry_run: false,
-                reads_claims: client.claims_there.is_none(),
+                reads_claims: true,
             };
             let opened = buckets.open_for_push(repo, address, opening, job);
             let mut bucket = opened.map_err(|e| e.source)?;
-            // The session has perhaps asked already.
-            let there = match client.claims_there.take() {
-                Some(there) => there,
-                None => asking.ask(&mut *bucket, updates)?,
-            };
+            // What the session has heard is as old as its fetch.
+            let there = asking.ask(&mut *bucket, updates)?;
             let passable = passable(repo, updates.to_vec(), bucket.offered(), &there)?;
             let updates = &passable.updates;
             check_signatures(repo, updates, bucket.offered(), &there, caller)?;

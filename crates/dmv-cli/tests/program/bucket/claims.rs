@@ -167,16 +167,19 @@ fn a_bucket_can_take_only_signed_commits() -> Outcome {
     gateway.add(&first, "studio", BUCKET)?;
     first.write("rock", "rock")?;
     first.commit("first")?;
-    first.ok(&["push", "studio"])?;
-    let (ada, bob) = (person("Ada", &gateway)?, person("Bob", &gateway)?);
-    ada.ok(&[
+    // The rule holds from the first push on.
+    first.ok(&[
         "config",
         "set",
         "--at",
-        "origin",
+        "studio",
         "push.require-signed",
         "true",
     ])?;
+    first.fails(12, &["push", "studio"])?;
+    first.ok(&["commit", "--amend", "--sign", "-m", "first"])?;
+    first.ok(&["push", "studio"])?;
+    let (ada, bob) = (person("Ada", &gateway)?, person("Bob", &gateway)?);
     bob.write("rock", "bob's rock")?;
     bob.commit("rock")?;
     let said = bob.fails(12, &["push"])?;

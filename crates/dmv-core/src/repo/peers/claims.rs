@@ -190,7 +190,12 @@ impl Repo {
     pub fn claim_book(&self) -> Result<ClaimBook, RepoError> {
         let lists = self.refs.with_prefix(CLAIM_LISTS)?.into_iter();
         let lists = lists.filter_map(|(_, value)| SignedList::decode_checked(&value).ok());
-        Ok(ClaimBook::default().with_room_for(lists))
+        let mut book = ClaimBook::default();
+        for list in lists {
+            // It was within the limits when it was taken.
+            let _ = book.join(list);
+        }
+        Ok(book)
     }
 
     /// Fails if the list of a writer is stored and cannot be read: whoever made its next one would number it anew.
@@ -479,14 +484,18 @@ struct KnownClaims<'b> {
 }
 
 impl KnownClaims<'_> {
-    /// Returns the claims. Those of others that were ended are left out.
+    fn is_own_list(&self, list: &ClaimList) -> bool {
+        self.own == Some(list.writer.device) && list.writer.place == self.place
+    }
+
+    /// Returns the claims. Those of other clones that were ended are left out.
     fn table(&self, is_meant: impl Fn(&RepoPath) -> bool) -> ClaimTable {
         let mut claims: Vec<ClaimInfo> = Vec::new();
         let endings = self.book.endings();
         for list in self.book.lists().map(SignedList::list) {
             for claim in list.claims.iter().filter(|claim| is_meant(&claim.path)) {
                 let ended = endings.of(&list.writer, claim).map(ended_by);
-                if ended.is_none() || self.own == Some(list.writer.device) {
+                if ended.is_none() || self.is_own_list(list) {
                     claims.push(self.info(list, claim, ended));
                 }
             }

@@ -13,6 +13,7 @@ use crate::repo::base::repo::{Claimant, Repo};
 use crate::repo::base::transaction::Transaction;
 use crate::repo::peers::claims::{ClaimInfo, claim_changes, stored_list, version_at};
 use crate::repo::peers::exchange::retrying;
+use std::collections::BTreeSet;
 
 /// What to claim.
 pub struct ClaimOptions {
@@ -147,7 +148,8 @@ impl Repo {
             let theirs = book
                 .live_claims()
                 .filter(|(writer, _)| writer.device == options.device && *writer != own);
-            let mut ended: Vec<RepoPath> = theirs.map(|(_, claim)| claim.path.clone()).collect();
+            let ended: BTreeSet<RepoPath> = theirs.map(|(_, claim)| claim.path.clone()).collect();
+            let mut ended: Vec<RepoPath> = ended.into_iter().collect();
             for path in &options.paths {
                 if !ended.iter().any(|claimed| claimed.starts_with(path)) {
                     return Err(ClaimError::NoneOfDevice(path.as_bytes().to_vec()).into());
@@ -243,8 +245,8 @@ fn own_changes(
     let before = repo.claim_book()?;
     repo.check_readable(&writer(repo, device))?;
     let mut list = before.next_list(writer(repo, device));
-    forget_ended(&mut list, &before);
     let former = list.clone();
+    forget_ended(&mut list, &before);
     edit(&mut list, MAX_TIME.min(before.last_time() + 1))?;
     if list == former {
         return Ok(Vec::new());

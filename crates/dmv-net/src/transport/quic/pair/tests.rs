@@ -35,7 +35,7 @@ fn says(yes: bool) -> Confirm {
     Arc::new(move |_| yes)
 }
 
-type ClaimEnding = Result<PairedDevice, PairError>;
+type Ending = Result<PairedDevice, PairError>;
 
 /// Starts the end that shows a code. Returns its address and its task. `left` receives the tries
 /// that are left.
@@ -44,7 +44,7 @@ async fn shows(
     options: PairOptions,
     yes: bool,
     left: Arc<Mutex<Vec<u32>>>,
-) -> (PeerAddress, JoinHandle<ClaimEnding>) {
+) -> (PeerAddress, JoinHandle<Ending>) {
     let (ready, is_ready) = oneshot::channel();
     let ready = Mutex::new(Some(ready));
     let key = key.clone();
@@ -63,12 +63,7 @@ async fn shows(
 }
 
 /// Runs the end that was given a code.
-async fn told(
-    key: &DeviceKey,
-    mut options: PairOptions,
-    peer: PeerAddress,
-    yes: bool,
-) -> ClaimEnding {
+async fn told(key: &DeviceKey, mut options: PairOptions, peer: PeerAddress, yes: bool) -> Ending {
     options.told = true;
     options.peer = Some(peer);
     pair(key, options, says(yes), |_| {}, std::future::pending()).await
