@@ -66,6 +66,9 @@ pub struct ExportReport {
     /// Imported commits that got another id, because something was left out when they came, or content went in place
     /// of pointers of Git LFS.
     pub changed: Vec<GitId>,
+    /// Whether the first of these comes after a commit that DMV made. The id of such a commit follows from the options
+    /// of the export.
+    pub changed_after_own: bool,
     /// What trees could not give to Git as it is.
     pub trees: TreeCounts,
     /// Commits with open conflicts, which were written as files with markers.
@@ -255,6 +258,9 @@ impl Export<'_> {
         let bytes = commit::to_git(&commit, id, tree, &parents);
         let git = self.pack.add(GitType::Commit, &bytes)?;
         if let Some(origin) = origin.filter(|origin| origin.id != git) {
+            if self.report.changed.is_empty() {
+                self.report.changed_after_own = self.is_after_own(&commit)?;
+            }
             self.report.changed.push(origin.id);
         }
         if self.map.get(&git)?.is_none() {
@@ -266,6 +272,15 @@ impl Export<'_> {
         self.report.commits += 1;
         Job::add(&self.job.progress.files, 1);
         Ok(())
+    }
+
+    fn is_after_own(&self, commit: &Commit) -> Result<bool, GitError> {
+        for parent in &commit.parents {
+            if GitOrigin::of(&load_commit(self.repo.objects(), parent)?).is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the id in Git of a commit that the target has.

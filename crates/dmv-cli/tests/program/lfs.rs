@@ -32,12 +32,14 @@ fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
     // Nobody chooses pointers without knowing it.
     let planned = said(&["import", "git", "source", "--dry-run"], 0)?;
     assert!(
-        planned.contains("is a pointer of Git LFS, for 7 B of content, and would be taken"),
+        planned.contains("is a pointer of Git LFS, and 7 B of content would not be taken"),
         "{planned}"
     );
     let pointers = said(&["import", "git", "source", "pointers"], 0)?;
     assert!(
-        pointers.contains("1 version of a file is a pointer of Git LFS, for 7 B of content"),
+        pointers.contains(
+            "1 version of a file is a pointer of Git LFS, and 7 B of content is not taken"
+        ),
         "{pointers}"
     );
     let content = said(&["import", "git", "source", "film", "--lfs", "here"], 0)?;
@@ -109,6 +111,21 @@ fn a_repository_with_other_ids_is_gone_on_with() -> Outcome {
     ])?;
     let after = place.ok(&["-C", "film", "log", "--oneline", "content/main"])?;
     assert_eq!(after.lines().count(), before.lines().count(), "{after}");
+    // A commit of somebody on top of one's own keeps its id only as long as that one does.
+    git(&place, "", &["clone", "-q", "content.git", "theirs"])?;
+    place.write("theirs/t", "t")?;
+    git(&place, "theirs", &["add", "t"])?;
+    git(&place, "theirs", &["commit", "-q", "-m", "theirs"])?;
+    git(&place, "theirs", &["push", "-q", "origin", "main"])?;
+    place.ok(&["-C", "film", "import", "git", "../content.git"])?;
+    place.ok(&["-C", "film", "checkout", "main"])?;
+    place.ok(&["-C", "film", "merge", "git/main"])?;
+    let other = place.run(&["-C", "film", "export", "--git", "../other.git", "--lfs"])?;
+    let said = String::from_utf8(other.stderr)?;
+    assert!(
+        said.contains("1 commit has another id") && said.contains("a commit of yours before it"),
+        "{said}"
+    );
     Ok(())
 }
 

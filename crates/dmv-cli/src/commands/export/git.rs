@@ -164,6 +164,8 @@ fn tell(context: &Context, done: &ExportReport) {
         let commits = count(done.changed.len() as u64, "commit has", "commits have");
         let why = if done.trees.unwanted_pointers > 0 {
             "content went in place of pointers of Git LFS; with --lfs it becomes pointers again"
+        } else if done.changed_after_own {
+            "a commit of yours before it goes out in another form than it did first, with or without --lfs"
         } else {
             "the import had left something out"
         };

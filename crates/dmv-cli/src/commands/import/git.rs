@@ -176,7 +176,7 @@ fn take(
     let done = import(repo, source, options, &context.request()?, &context.job);
     drop(watch);
     let done = done?;
-    tell_pointers(context, done.pointers_taken, "taken as they are");
+    tell_pointers(context, done.pointers_taken, "is not taken");
     Ok(done)
 }
 
@@ -301,11 +301,7 @@ fn tell_plan(
         tell_problems(context, &planned.problems, "would leave out");
         tell_missing_lfs(context, &planned.problems, from, true);
         tell_replacements(context, planned.has_replacements);
-        tell_pointers(
-            context,
-            planned.pointers_taken,
-            "would be taken as they are",
-        );
+        tell_pointers(context, planned.pointers_taken, "would not be taken");
     }
     Ok(EXIT_OK)
 }
@@ -368,8 +364,8 @@ fn tell_pointers(context: &Context, pointers: PointersTaken, taken: &str) {
             "versions of files are pointers",
         );
         context.ui.note(format_args!(
-            "note: {number} of Git LFS, for {size} of content, and {taken}; \
-             to have the content instead, import into a new directory with --lfs here, or --lfs fetch"
+            "note: {number} of Git LFS, and {size} of content {taken}; \
+             to have it, import into a new directory with --lfs here, or --lfs fetch"
         ));
     }
 }
