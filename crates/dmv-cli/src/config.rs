@@ -7,11 +7,13 @@ pub mod device;
 mod home;
 pub mod hook;
 mod remote;
+mod value;
 
 #[cfg(feature = "quic")]
 pub use home::user_dir;
 pub use home::{no_home, user_file};
 pub use remote::{MIRROR, keys_of_remote, of_remote};
+pub use value::{check, size, size_option};
 
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
@@ -19,14 +21,13 @@ use device::device_key;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sync_dir};
-use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{DMV_DIR, PeerKey};
 use dmv_core::store::SharingMode;
 use dmv_core::worktree::properties::{Properties, XattrNames};
 use dmv_net::transport::{Url, without_secret};
 use home::{home, worktree_of_user_file};
 use hook::Hook;
-use remote::{is_web_address, remote_key};
+use remote::remote_key;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -34,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
 use toml_edit::DocumentMut;
+use value::{PATHS_APART, apart, as_text, bad};
 
 /// What a value has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub enum Kind {
     Sharing,
     /// A whole number of seconds, at least one.
     Seconds,
+    /// A whole number, at least one.
+    Count,
     /// A number of bytes, with a unit or without: `500MB`, `10GiB`.
     Size,
     /// A number of dollars.
@@ -138,6 +142,8 @@ pub static KEYS: &[Key] = keys! {
         "whether large files share blocks with packs: auto, off or require";
     LEAN => Bool, Repository, Some("false"),
         "whether unchanged files that a remote keeps have no second copy: true or false (dmv lean on, off)";
+    "drop.copies" => Count, Repository, Some("1"),
+        "how many remotes must keep a file before dmv drop frees it here";
     "pull.rebase" => Bool, Repository, Some("false"),
         "whether dmv pull rebases instead of merging: true or false";
     "net.offline" => Bool, Repository, Some("false"),
@@ -176,10 +182,6 @@ pub const CLAIMS_ENFORCE: &str = "claims.enforce";
 pub const PUSH_SIGNED: &str = "push.require-signed";
 /// Whether files of the worktree stand in for content.
 pub const LEAN: &str = "worktree.lean";
-/// What stands between the paths of a list, where it is one text.
-const PATHS_APART: &str = ":";
-/// What stands between patterns.
-const PATTERNS_APART: &str = ",";
 
 /// The remote that a clone makes.
 pub const ORIGIN: &str = "origin";
@@ -369,6 +371,12 @@ impl Config {
         Ok(value.map(Duration::from_secs))
     }
 
+    /// The number that the setting `name` gives, which has a built-in value.
+    pub fn count(&self, name: &'static str) -> Result<usize, Failure> {
+        let value = self.value(name)?.and_then(|value| value.parse().ok());
+        Ok(value.expect("it was checked"))
+    }
+
     /// The number of bytes that the setting `name` gives, which has a built-in value.
     pub fn size(&self, name: &'static str) -> Result<u64, Failure> {
         let value = self.value(name)?.and_then(|value| size(&value));
@@ -545,14 +553,6 @@ pub fn list_of(key: &Key, text: &str) -> toml_edit::Array {
         .collect()
 }
 
-/// What stands between the parts of a list that is one text.
-fn apart(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Paths => PATHS_APART,
-        _ => PATTERNS_APART,
-    }
-}
-
 /// A path as a user writes it: `~/` is the home directory.
 fn at_home(text: &str) -> PathBuf {
     match (text.strip_prefix("~/"), home()) {
@@ -567,101 +567,6 @@ pub fn variable(key: &Key) -> String {
     format!("DMV_{}", name.to_ascii_uppercase().replace(['.', '-'], "_"))
 }
 
-/// Checks a value that a user gives; `place` says where.
-pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
-    let fits = match key.kind {
-        Kind::Text => !value.contains(['\0', '\n']),
-        Kind::Program => !value.trim().is_empty() && !value.contains(['\0', '\n']),
-        Kind::Bool => matches!(value, "true" | "false"),
-        Kind::Path | Kind::Paths => !value.contains('\0'),
-        Kind::Branch => check_ref_name(value).is_ok(),
-        Kind::Relay | Kind::Endpoint => value.is_empty() || is_web_address(value),
-        Kind::Price => value.parse().is_ok_and(|n: f64| n.is_finite() && n >= 0.0),
-        Kind::Color => matches!(value, "auto" | "always" | "never"),
-        Kind::Xattrs => XattrNames::parse(value).is_ok(),
-        Kind::Sharing => matches!(value, "auto" | "off" | "require"),
-        Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
-        Kind::Size => size(value).is_some(),
-        Kind::Device => value.parse::<PeerKey>().is_ok(),
-        Kind::Alias => {
-            return alias::words(value).map(drop).map_err(|why| {
-                let message = format!("'{value}' is not valid for {}: {why}", key.name);
-                Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
-            });
-        }
-    };
-    if fits {
-        Ok(())
-    } else {
-        Err(bad(key, value, place))
-    }
-}
-
-/// The same for an option of the command line.
-pub fn size_option(text: &str) -> Result<u64, String> {
-    size(text.trim()).ok_or_else(|| "write a size as 500G, 1.5TB or 200MiB".to_owned())
-}
-
-/// A number of bytes: digits, perhaps with a fraction, and a unit. `K` and `KB` are 1000, `KiB` is 1024.
-pub fn size(text: &str) -> Option<u64> {
-    let digits = |c: char| c.is_ascii_digit() || c == '.';
-    let (number, unit) = text.split_at(text.find(|c| !digits(c)).unwrap_or(text.len()));
-    let unit = unit.trim_start().to_ascii_lowercase();
-    let factor = match unit.as_str() {
-        "" | "b" => 1u64,
-        unit => {
-            let (prefix, rest) = unit.split_at_checked(1)?;
-            let power = 1 + "kmgtpe".find(prefix)? as u32;
-            let base: u64 = match rest {
-                "" | "b" => 1000,
-                "ib" => 1024,
-                _ => return None,
-            };
-            base.checked_pow(power)?
-        }
-    };
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor);
-    }
-    let bytes = number.parse::<f64>().ok()? * factor as f64;
-    (bytes < u64::MAX as f64).then_some(bytes as u64)
-}
-
-fn bad(key: &Key, value: &str, place: &str) -> Failure {
-    let wanted = match key.kind {
-        Kind::Text => "one line of text",
-        Kind::Program => "a program",
-        Kind::Bool => "true or false",
-        Kind::Path => "a path",
-        Kind::Paths => "a list of paths",
-        Kind::Xattrs => "patterns that begin with user., with commas between them",
-        Kind::Branch => "a branch's name",
-        Kind::Relay => "http://HOST:PORT or https://HOST, without a name or a password",
-        Kind::Color => "auto, always or never",
-        Kind::Sharing => "auto, off or require",
-        Kind::Seconds => "a number of seconds, at least 1",
-        Kind::Size => "a size such as 500MB or 10GiB",
-        Kind::Price => "a number of dollars such as 0.005",
-        Kind::Endpoint => "https://HOST:PORT; credentials do not belong there",
-        Kind::Device => "a key of 64 hex digits",
-        Kind::Alias => "a command of dmv, perhaps with arguments",
-    };
-    let place = if place.is_empty() {
-        String::new()
-    } else {
-        format!(" in {place}")
-    };
-    let value = match key.kind {
-        Kind::Relay | Kind::Endpoint => without_secret(value),
-        _ => value.to_owned(),
-    };
-    let message = format!(
-        "'{value}' is not valid for {}{place}: use {wanted}",
-        key.name
-    );
-    Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
-}
-
 /// The names in a section of a file.
 fn names_in<'t>(table: &'t Table, section: &str) -> impl Iterator<Item = &'t str> {
     let section = table.get(section).and_then(Value::as_table);
@@ -674,21 +579,6 @@ fn lookup<'t>(table: &'t Table, key: &Key) -> Option<&'t Value> {
     }
     let (section, name) = key.name.split_once('.')?;
     table.get(section)?.get(name)
-}
-
-fn as_text(key: &Key, value: &Value) -> Option<String> {
-    match (key.kind, value) {
-        (Kind::Bool, Value::Boolean(b)) => Some(b.to_string()),
-        (Kind::Bool, _) => None,
-        (Kind::Seconds | Kind::Size | Kind::Price, Value::Integer(n)) => Some(n.to_string()),
-        (Kind::Price, Value::Float(n)) => Some(n.to_string()),
-        (Kind::Paths | Kind::Xattrs, Value::Array(list)) => {
-            let parts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
-            parts.map(|parts| parts.join(apart(key.kind)))
-        }
-        (_, Value::String(text)) => Some(text.clone()),
-        _ => None,
-    }
 }
 
 /// A file's text; empty where there is no file. `whose`: a repository's file is followed nowhere.

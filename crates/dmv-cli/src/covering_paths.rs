@@ -44,7 +44,7 @@ fn cover_by<'p>(
 }
 
 /// The directories above a path, from the highest one, without the root.
-fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(at, _)| &path[..at])
 }

@@ -15,14 +15,16 @@ use dmv_net::ops::Peer;
 /// Free local space: remove content that a remote also has
 ///
 /// dmv first asks the remotes. It removes content only after a remote has confirmed that it keeps a
-/// complete copy. If no remote confirms this, dmv removes nothing.
+/// complete copy. If no remote confirms this, dmv removes nothing. To want more copies than one elsewhere,
+/// set drop.copies.
 ///
 /// History and the files in the worktree stay. 'dmv get', or any command that needs the content, fetches
 /// it again; 'dmv undo' does not. To remove files from the worktree, use 'dmv subset remove'.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv drop media/raw\n  dmv drop '*.mov'\n  dmv drop @~5:media/clip.mov\n\n\
-                  Exit code 5: this may be the last copy of a file, so nothing was dropped."
+                  Exit code 5: this may be the last copy of a file, or fewer remotes than drop.copies have it;\n  \
+                  nothing was dropped."
 )]
 pub struct Args {
     /// Files, directories or wildcard patterns, in the commit REV (default: @)
@@ -43,6 +45,7 @@ struct DropRequest<'a> {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    let copies = context.config()?.count("drop.copies")?;
     let chosen = chosen(context, &repo, &args.paths)?;
     let request = DropRequest {
         repo: &repo,
@@ -74,6 +77,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         context,
         &repo,
         &mut peers,
+        copies,
         files.clone(),
         &droppable.earlier,
     )?;

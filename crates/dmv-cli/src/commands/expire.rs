@@ -203,7 +203,8 @@ impl ExpireRun<'_> {
         let call = Call::new(context);
         let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
         let files = found.files.iter().map(|file| (&file.path, file.blob));
-        let answers: PeerAnswers = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
+        let answers: PeerAnswers =
+            ask(context, repo, &mut peers, 1, files.clone(), &found.earlier)?;
         drop(watch);
         if let Some(failure) = answers.refusal("given up", files) {
             end(peers);

@@ -82,7 +82,14 @@ fn turn_on(context: &Context, repo: &Repo) -> Result<u8, Failure> {
         let call = Call::new(context);
         let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
         let files = droppable.files.iter().map(|(path, blob)| (path, *blob));
-        let answers = ask(context, repo, &mut peers, files.clone(), &droppable.earlier)?;
+        let answers = ask(
+            context,
+            repo,
+            &mut peers,
+            1,
+            files.clone(),
+            &droppable.earlier,
+        )?;
         drop(watch);
         kept = answers.kept_files(&droppable.files);
         if kept.is_empty()

@@ -73,6 +73,7 @@ pub mod verify_commit;
 pub mod watch;
 #[cfg(feature = "web")]
 pub mod web;
+pub mod whereis;
 pub mod worktree;
 
 use crate::context::{CommandUse, Context};
@@ -268,6 +269,7 @@ commands! {
         "sync" Sync(sync) changes, common;
         "get" Get(get) changes, common;
         "drop" Drop(drop) changes, common;
+        "whereis" Whereis(whereis) whereis::Args::command_use;
         "lean" Lean(lean) changes;
     }
     "Connect devices" {

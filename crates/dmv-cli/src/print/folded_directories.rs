@@ -2,6 +2,7 @@
 //! all its files.
 
 use crate::compare::share;
+use crate::covering_paths::above;
 use crate::format::text::count;
 use crate::print::worktree_state::{Renames, origin};
 use anstyle::AnsiColor;
@@ -236,12 +237,6 @@ impl<'a> DirectoryKey<'a> {
             None => DirectoryChange::New,
         }
     }
-}
-
-/// The directories above a path, the topmost first.
-fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
-    ends.map(|(at, _)| &path[..at])
 }
 
 /// The directories that a file may have been moved with, the topmost first: where they were, and where

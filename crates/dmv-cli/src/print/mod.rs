@@ -21,4 +21,5 @@ pub mod tags;
 pub mod undo;
 #[cfg(feature = "store")]
 pub mod undo_at_bucket;
+pub mod whereis;
 pub mod worktree_state;

@@ -351,3 +351,38 @@ fn a_symlink_with_the_bytes_of_a_dropped_file_stays() -> Outcome {
     place.ok(&["-C", "film", "verify"])?;
     Ok(())
 }
+
+#[test]
+fn a_drop_may_want_copies_at_several_remotes() -> Outcome {
+    let place = place()?;
+    place.ok(&["-C", "film", "config", "set", "drop.copies", "2"])?;
+    let drop = ["-C", "film", "drop", "raw"];
+    let said = place.fails(5, &drop)?;
+    assert!(
+        said.contains("nothing was dropped: drop.copies wants 2 remotes with a copy; only nas keeps 'raw/a.mov'")
+            && said.contains("hint: dmv remote add NAME URL"),
+        "{said}"
+    );
+    // The same repository by another name is no further copy.
+    place.ok(&["-C", "film", "remote", "add", "again", "../nas/."])?;
+    let said = place.fails(5, &drop)?;
+    assert!(said.contains("is the same repository as"), "{said}");
+    place.ok(&["-C", "film", "remote", "remove", "again"])?;
+
+    place.ok(&["init", "--bare", "disk"])?;
+    place.ok(&["-C", "film", "remote", "add", "disk", "../disk"])?;
+    let said = place.fails(5, &drop)?;
+    assert!(
+        said.contains("disk does not keep a copy") && said.contains("hint: dmv push disk"),
+        "{said}"
+    );
+    place.ok(&["-C", "film", "push", "disk"])?;
+    let done = place.json(&["-C", "film", "drop", "raw", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["peers"]),
+        (&2.into(), &serde_json::json!(["disk", "nas"]))
+    );
+    let said = place.fails(20, &["-C", "film", "config", "set", "drop.copies", "0"])?;
+    assert!(said.contains("a whole number, at least 1"), "{said}");
+    Ok(())
+}

@@ -106,6 +106,7 @@ mod watched;
 mod way_on;
 mod web;
 mod weeks;
+mod whereis;
 #[cfg(feature = "quic")]
 mod words;
 mod worktree;

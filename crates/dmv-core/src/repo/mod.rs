@@ -71,6 +71,7 @@ pub use files::unfinished::UnfinishedSwitches;
 pub use files::untrack::{IgnoreOffer, UntrackOptions, UntrackReport};
 pub use files::who::Who;
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
+pub use look::copies::{CopyState, RemoteContent};
 pub use look::entries::{ListingLine, Location, Selection, blob_of};
 pub use look::history_use::{CompressedFile, HistoryUse, PathUse, compressed_as};
 pub use look::lack::LackOf;

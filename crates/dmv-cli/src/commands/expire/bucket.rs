@@ -93,7 +93,14 @@ impl CopyJudge<'_> {
             }
         }
         let files = absent.into_iter();
-        let mut answers = ask(self.context, self.repo, &mut self.peers, files.clone(), &[])?;
+        let mut answers = ask(
+            self.context,
+            self.repo,
+            &mut self.peers,
+            1,
+            files.clone(),
+            &[],
+        )?;
         answers.add("this repository does not have it".to_owned());
         let refusal = answers.refusal("given up", files);
         self.answers = Some(answers);

@@ -5,6 +5,7 @@
 pub mod ages;
 pub mod changed;
 pub mod content;
+pub mod copies;
 mod dated;
 pub mod entries;
 pub mod history;

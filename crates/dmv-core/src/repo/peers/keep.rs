@@ -9,7 +9,8 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::keeping::KeepingLock;
 use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::repo::Repo;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use crate::repo::look::copies::take_led_to;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The answering side for a peer that wants to drop its copies.
 pub struct Keeper<'r> {
@@ -91,8 +92,7 @@ impl<'r> Keeper<'r> {
         Ok(true)
     }
 
-    /// Removes the files that refs lead to from `wanted`. Walks the newest commits first, until all
-    /// files are found.
+    /// Removes the files that refs lead to from `wanted`.
     fn take_reachable(
         &self,
         wanted: &mut BTreeMap<ObjectId, ObjectType>,
@@ -106,31 +106,6 @@ impl<'r> Keeper<'r> {
                     .filter_map(NamedObject::commit),
             );
         }
-        let mut commits: Vec<ObjectId> = commits.into_iter().collect();
-        let mut seen: HashSet<ObjectId> = commits.iter().copied().collect();
-        while !commits.is_empty() && !wanted.is_empty() {
-            let mut parents = Vec::new();
-            for commit in commits {
-                // An absent or damaged commit leads to nothing.
-                let Ok(commit) = self.repo.read_commit(&commit) else {
-                    continue;
-                };
-                let mut stack = vec![(ObjectType::Tree, commit.tree)];
-                while let Some((ty, id)) = stack.pop() {
-                    job.check()?;
-                    if !matches!(ty, ObjectType::Tree | ObjectType::Conflict) {
-                        wanted.remove(&id);
-                    } else if !wanted.is_empty()
-                        && seen.insert(id)
-                        && let Ok(Some(bytes)) = self.repo.read(ty, &id)
-                    {
-                        stack.extend(ty.links(&bytes).unwrap_or_default());
-                    }
-                }
-                parents.extend(commit.parents.into_iter().filter(|id| seen.insert(*id)));
-            }
-            commits = parents;
-        }
-        Ok(())
+        take_led_to(self.repo, commits, wanted, usize::MAX, job).map(drop)
     }
 }
