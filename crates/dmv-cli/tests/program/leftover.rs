@@ -145,6 +145,41 @@ fn what_a_checkout_could_not_remove_is_left_over_until_a_restore_removes_it() ->
     Ok(())
 }
 
+/// A left-over is nothing that somebody has edited: no command says so, and no undo makes an edit of it.
+#[test]
+fn what_replaces_a_left_over_overwrites_no_edits() -> Outcome {
+    let commands: [&[&str]; 6] = [
+        &["restore", "d/a"],
+        &["restore", "."],
+        &["restore", "--from", "@~1", "d/a"],
+        &["rm", "d/a"],
+        &["mv", "--force", "k", "d/a"],
+        &["mv", "--force", "k", "gone/b"],
+    ];
+    for args in commands {
+        let place = Place::with_repository()?;
+        for path in ["d/a", "gone/b", "k"] {
+            place.write(path, "one")?;
+        }
+        place.commit("one")?;
+        place.write("d/a", "two")?;
+        fs::remove_dir_all(place.work().join("gone"))?;
+        place.commit("two")?;
+        place.ok(&["checkout", "@~1"])?;
+        allow(&place, &["d", "gone"], 0o555)?;
+        ends(&place, 3, &["checkout", "main"])?;
+        assert_states(&place, &[], &["d/a", "gone/b"])?;
+        allow(&place, &["d", "gone"], 0o755)?;
+        let said = ends(&place, 0, args)?;
+        assert!(!said.contains("overwrote"), "{args:?}: {said}");
+        ends(&place, 0, &["undo"])?;
+        let edits = states(&place)?.0;
+        let is_left_over = edits.iter().all(|path| path == "gone/b");
+        assert!(is_left_over, "{args:?}: {edits:?}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_directory_that_could_not_be_removed_is_not_committed() -> Outcome {
     let place = with_files_to_remove()?;

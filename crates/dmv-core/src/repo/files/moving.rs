@@ -85,6 +85,7 @@ impl Repo {
         let mut switch = Switch::new(self, &tree, form, &tree.subset, job);
         if !replaced.is_empty() {
             switch.find_dirty(&options.settings)?;
+            switch.find_left_overs()?;
         }
         job.reached(Moment::Checked);
         let mut overwrites = Overwrites::new();

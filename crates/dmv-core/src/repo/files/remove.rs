@@ -74,6 +74,7 @@ impl Repo {
         let NamedFiles { inside, outside } = named(self, &tree, &options.paths, options.recursive)?;
         let mut switch = Switch::new(self, &tree, form, &tree.subset, job);
         switch.find_dirty(&options.settings)?;
+        switch.find_left_overs()?;
         job.reached(Moment::Scanned);
         let overwrites = overwrites(&switch, &inside, options.force)?;
         job.reached(Moment::Checked);

@@ -58,6 +58,21 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
+    /// Removes the left-overs of earlier switches from the dirty paths, for a command that overwrites single
+    /// files: they are not the user's work. Each may be replaced as it is now.
+    pub fn find_left_overs(&mut self) -> Result<(), RepoError> {
+        for at in unwritten::unwritten(self.request.repo, self.request.tree)? {
+            let is_file = at.have.as_ref().is_some_and(|have| !is_dir(have));
+            let seen = at.seen(self.request.repo, self.request.tree)?;
+            if let Some(seen) = seen.filter(|_| is_file) {
+                let path = at.path.into_bytes();
+                self.decision.seen.insert(path, Some(seen));
+            }
+        }
+        self.known.left = Rc::new(self.left_unwritten()?);
+        Ok(())
+    }
+
     /// Returns the paths that could not be written and that the user has not changed.
     fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
         let mut all = LeftPaths::new();

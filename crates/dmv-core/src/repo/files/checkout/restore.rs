@@ -23,7 +23,7 @@ use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
-use crate::repo::files::checkout::dirs::{add_above, sorted};
+use crate::repo::files::checkout::dirs::{add_above, is_dir, sorted};
 use crate::repo::files::checkout::stages::SwitchProgress;
 use crate::repo::files::checkout::stays::{self, LeftAlone, Stays};
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
@@ -136,6 +136,7 @@ fn restore(
     let form = form::form_of(repo, &repo.read_commit(&commit)?, kept, is_there)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
+    switch.find_left_overs()?;
     job.reached(Moment::Scanned);
     let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir.as_bytes()));
     let left = if is_base {
@@ -604,7 +605,8 @@ impl Switch<'_> {
                     }
                 }
                 // The path equals the base, and the base has the wanted entry: nothing to do.
-                let clean = self.clean_entry(&bytes)?;
+                let is_left = self.known.left.contains_key(&bytes);
+                let clean = self.clean_entry(&bytes)?.filter(|_| !is_left);
                 if clean.is_some_and(|have| have.same_content(entry)) {
                     continue;
                 }
@@ -618,13 +620,19 @@ impl Switch<'_> {
         Ok(moves)
     }
 
-    /// Returns the base's entry at an unchanged path.
+    /// Returns what an undo gives a path that is about to be overwritten and has nothing of the user: the base's
+    /// entry. A left-over that the base has no file for is given back itself.
     pub fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         if self.known.dirty.contains_key(path) {
-            Ok(None)
-        } else {
-            self.base_entry(path)
+            return Ok(None);
         }
+        let base = self.base_entry(path)?;
+        let left = self.known.left.get(path);
+        let left = left.and_then(|left| left.entry.clone());
+        Ok(match left.filter(|left| !is_dir(left)) {
+            Some(left) => base.filter(|base| !is_dir(base)).or(Some(left)),
+            None => base,
+        })
     }
 
     fn overwrites_of(&self, moves: &[(Vec<u8>, TreeEntry)]) -> Result<Overwrites, RepoError> {
