@@ -210,6 +210,29 @@ impl Context {
         }
     }
 
+    /// Tells a repository what only the program knows: the settings, the user, and how dates and ids of Git are
+    /// read. Commands and pages do the same with it.
+    pub fn tell(&self, repo: &Repo) -> Result<(), Failure> {
+        repo.read_dates_by(crate::date::until);
+        #[cfg(feature = "git")]
+        repo.read_git_ids_by(dmv_git::revision::commits_of);
+        // Settings that cannot be read are reported where they are needed.
+        let Ok(config) = self.config() else {
+            return Ok(());
+        };
+        repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
+        repo.store().share_blocks(config.sharing()?);
+        if config.is_set(LEAN)? {
+            repo.be_lean();
+        }
+        signing::follow_settings(repo, config)?;
+        #[cfg(feature = "quic")]
+        if let Ok(who) = self.who() {
+            repo.claim_as(Box::new(signing::DeviceClaimant::new(who.name)));
+        }
+        Ok(())
+    }
+
     /// The same for commands that only look at it, or change settings: also a half-made clone. Another
     /// user's is opened for commands that only read.
     pub fn repo_as_it_is(&self) -> Result<Arc<Repo>, Failure> {
@@ -226,22 +249,7 @@ impl Context {
             // What a command tells its repository, such as how to sign, is for this command alone.
             _ => Arc::new(Repo::open_as(place, whose)?),
         };
-        repo.read_dates_by(crate::date::until);
-        #[cfg(feature = "git")]
-        repo.read_git_ids_by(dmv_git::revision::commits_of);
-        // Settings that cannot be read are reported where they are needed.
-        if let Ok(config) = self.config() {
-            repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
-            repo.store().share_blocks(config.sharing()?);
-            if config.is_set(LEAN)? {
-                repo.be_lean();
-            }
-            signing::follow_settings(&repo, config)?;
-            #[cfg(feature = "quic")]
-            if let Ok(who) = self.who() {
-                repo.claim_as(Box::new(signing::DeviceClaimant::new(who.name)));
-            }
-        }
+        self.tell(&repo)?;
         if repo.caught_up() > 0 {
             let what = count(repo.caught_up() as u64, "operation", "operations");
             self.ui.note(format_args!(

@@ -16,8 +16,8 @@ pub trait Program: Send + Sync + 'static {
     /// repository that has gone is told.
     fn find(&self) -> Result<(RepositoryLocation, Whose), ShownFailure>;
 
-    /// Refuses a repository that commands refuse, such as a clone that is not finished. The commits that
-    /// pages make are signed as the settings say.
+    /// Refuses a repository that commands refuse, such as a clone that is not finished. Tells it what commands
+    /// tell it: how commits are signed, for example.
     fn check(&self, repo: &Repo) -> Result<(), ShownFailure>;
 
     /// Returns how files of the worktree are read.

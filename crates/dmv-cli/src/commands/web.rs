@@ -8,7 +8,7 @@ use crate::partial_repository::told_slice;
 use crate::prelude::*;
 use crate::print::pull::default_integrate;
 use crate::{
-    budget, hooks, ownership, partial_repository, peers, print, signers, signing, unfinished_clone,
+    budget, hooks, ownership, partial_repository, peers, print, signers, unfinished_clone,
 };
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
@@ -203,9 +203,7 @@ impl Program for Desk {
     fn check(&self, repo: &Repo) -> Result<(), ShownFailure> {
         match repo.half_clone().map_err(|e| told(e.into()))? {
             Some(half) => Err(told(unfinished_clone::refuse(repo, &half))),
-            None => self.with("", |context| {
-                signing::follow_settings(repo, context.config()?)
-            }),
+            None => self.with("", |context| context.tell(repo)),
         }
     }
 

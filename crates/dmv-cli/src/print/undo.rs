@@ -23,9 +23,13 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     };
     let doing = if is_redo { "redoing" } else { "undoing" };
     let report = match supplied(context, &repo, doing, || repo.undo(&options, &context.job)) {
-        // What no remote in reach has is not written; the rest of the undo does not wait for it.
+        // What no remote in reach has is not written; the rest of the undo does not wait for it. A worktree
+        // that comes back needs all of it.
         Err(failure) if failure.exit == EXIT_ABSENT => {
-            repo.undo_without_absent(&options, &context.job)?
+            match repo.undo_without_absent(&options, &context.job) {
+                Err(RepoError::Absent(_)) => return Err(failure),
+                done => done?,
+            }
         }
         Err(failure) => {
             return Err(match &deleted {

@@ -114,6 +114,30 @@ fn a_command_stores_what_it_replaces_or_removes() -> Outcome {
     Ok(())
 }
 
+/// The worktree's files may be the only ones here that have their content.
+#[test]
+fn the_removal_of_another_worktree_stores_its_content() -> Outcome {
+    let place = place()?;
+    place.ok(&["-C", "lap", "worktree", "add", "../side"])?;
+    place.ok(&["-C", "lap", "lean", "on"])?;
+    is_away(&place, true)?;
+    fs::remove_file(place.work().join("lap/raw/a.mov"))?;
+    place.ok(&["-C", "lap", "worktree", "remove", "../side"])?;
+    place.ok(&["-C", "lap", "undo"])?;
+    let back = fs::read(place.work().join("side/raw/a.mov"))?;
+    assert_eq!(back, noise(3, 3 << 20));
+    place.ok(&["-C", "lap", "restore", "raw/a.mov"])?;
+    // Of what no file has any more, the message says who may have it.
+    place.ok(&["-C", "lap", "worktree", "remove", "../side"])?;
+    is_away(&place, false)?;
+    place.ok(&["-C", "lap", "lean", "on"])?;
+    is_away(&place, true)?;
+    place.write("lap/raw/b.mov", "edited")?;
+    let said = place.fails(6, &["-C", "lap", "undo"])?;
+    assert!(said.contains("did not answer"), "{said}");
+    Ok(())
+}
+
 #[test]
 fn an_edited_file_leaves_its_former_content_at_the_remote() -> Outcome {
     let place = place()?;

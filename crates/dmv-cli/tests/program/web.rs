@@ -2,9 +2,11 @@
 //! `crates/dmv-web/tests`.
 
 use crate::place::running::Running;
+use crate::place::several::several;
 use crate::place::{Outcome, Place};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 /// Sends a request with more headers; returns the answer.
 fn ask(port: u16, target: &str, headers: &str) -> Outcome<String> {
@@ -21,7 +23,12 @@ fn ask(port: u16, target: &str, headers: &str) -> Outcome<String> {
 fn started(place: &Place, args: &[&str]) -> Outcome<(Running, u16, String)> {
     let mut all = vec!["web", "--json"];
     all.extend(args);
-    let running = Running::start(&mut place.command(&all))?;
+    begun(&mut place.command(&all))
+}
+
+/// Starts the server, and enters.
+fn begun(command: &mut Command) -> Outcome<(Running, u16, String)> {
+    let running = Running::start(command)?;
     let port = u16::try_from(running.ready["port"].as_u64().ok_or("no port")?)?;
     let url = running.ready["url"].as_str().ok_or("no address")?;
     let entry = url.strip_prefix(&format!("http://127.0.0.1:{port}"));
@@ -55,6 +62,23 @@ fn it_prints_an_address_serves_and_ends() -> Outcome {
     assert!(ask(port, "/log", &cookie)?.contains("second look"));
     let (exit, said) = running.stop()?;
     assert_eq!(exit, Some(0), "{said}");
+    Ok(())
+}
+
+/// What a command tells its repository, the pages tell it, too: that it is lean, for example.
+#[test]
+fn pages_of_a_lean_repository_show_what_only_files_have() -> Outcome {
+    let place = several()?;
+    place.write("film/a.txt", "hello")?;
+    place.ok(&["-C", "film", "commit", "-m", "one"])?;
+    place.ok(&["clone", "--copy", "--bare", "film", "nas"])?;
+    place.ok(&["clone", "--lean", "nas", "lap"])?;
+    std::fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let mut command = place.command(&["-C", "lap", "web", "--json"]);
+    let (running, port, cookie) = begun(&mut command)?;
+    let shown = ask(port, "/raw/@/a.txt", &cookie)?;
+    assert!(shown.ends_with("hello"), "{shown}");
+    running.stop()?;
     Ok(())
 }
 

@@ -344,6 +344,9 @@ fn beside(repo: &Repo, name: &str, dir: &Path, coming: Option<Head>) -> Result<R
     };
     let mut there = Repo::open_place_on(place, repo.vfs.clone())?;
     there.store.share_blocks_as(&repo.store);
+    if repo.is_lean() {
+        there.be_lean();
+    }
     there.coming = coming;
     there.whose = repo.whose;
     Ok(there)
