@@ -15,14 +15,14 @@ use tokio::time::Sleep;
 
 /// How long a reader may take nothing of what is sent to it. A browser asks again for the rest of a film that was paused.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
-/// A connection on which nothing has moved for this long makes room for another.
-const REST_TIME: Duration = Duration::from_millis(500);
+/// A connection on which nothing has moved for this long makes room for another at once.
+pub const REST_TIME: Duration = Duration::from_millis(500);
 
 /// What a connection does.
 pub struct Activity {
     /// Whether it has shown the cookie.
     is_known: AtomicBool,
-    /// Requests of it that are being answered.
+    /// Requests of it whose answers are being made.
     at_work: AtomicUsize,
     begun: Instant,
     /// When bytes moved the last time, in milliseconds since `begun`.
@@ -46,7 +46,7 @@ impl Activity {
         self.is_known.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a request is being answered, until the returned value is dropped.
+    /// Notes that an answer is being made, until the returned value is dropped.
     pub fn begin_work(&self) -> AtWork<'_> {
         self.at_work.fetch_add(1, Ordering::Relaxed);
         AtWork(self)
@@ -57,7 +57,7 @@ impl Activity {
         self.moved.store(now, Ordering::Relaxed);
     }
 
-    /// Returns for how long nothing has moved. `None` while a request is being answered.
+    /// Returns for how long nothing has moved. `None` while an answer is being made.
     fn rest(&self) -> Option<Duration> {
         let moved = Duration::from_millis(self.moved.load(Ordering::Relaxed));
         let is_at_work = self.at_work.load(Ordering::Relaxed) > 0;
@@ -65,7 +65,7 @@ impl Activity {
     }
 }
 
-/// A request that is being answered.
+/// A request whose answer is being made.
 pub struct AtWork<'a>(&'a Activity);
 
 impl Drop for AtWork<'_> {
@@ -91,18 +91,18 @@ impl Guests {
     }
 
     /// Ends one connection: the oldest that has not shown the cookie, as it may be one of many that only take the places;
-    /// else the one on which nothing has moved for the longest time. None ends while a request of it is being answered, or
-    /// while its reader reads on.
-    pub fn make_room(&mut self) {
+    /// else the one on which nothing has moved for the longest time, if that is `least`. None ends while a request of it
+    /// is being answered.
+    pub fn make_room(&mut self, least: Duration) {
         self.0.retain(|guest| !guest.task.is_finished());
-        if let Some(at) = chosen(self.0.iter().map(|guest| &*guest.activity)) {
+        if let Some(at) = chosen(self.0.iter().map(|guest| &*guest.activity), least) {
             self.0.remove(at).task.abort();
         }
     }
 }
 
 /// Returns the place of the connection that makes room.
-fn chosen<'a>(all: impl Iterator<Item = &'a Activity> + Clone) -> Option<usize> {
+fn chosen<'a>(all: impl Iterator<Item = &'a Activity> + Clone, least: Duration) -> Option<usize> {
     let stranger = |one: &Activity| !one.is_known.load(Ordering::Relaxed);
     if let Some(at) = all.clone().position(stranger) {
         return Some(at);
@@ -110,7 +110,7 @@ fn chosen<'a>(all: impl Iterator<Item = &'a Activity> + Clone) -> Option<usize> 
     let rests = all
         .enumerate()
         .filter_map(|(at, one)| Some((one.rest()?, at)));
-    let resting = rests.filter(|(rest, _)| *rest >= REST_TIME);
+    let resting = rests.filter(|(rest, _)| *rest >= least);
     resting.max().map(|(_, at)| at)
 }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn choose(all: &[Activity]) -> Option<usize> {
-        chosen(all.iter())
+        chosen(all.iter(), REST_TIME)
     }
 
     #[test]
@@ -232,5 +232,8 @@ mod tests {
         );
         assert_eq!(choose(&[known_works(), known_reads_on()]), None);
         assert_eq!(choose(&[]), None);
+        // Whoever has waited for a while gets the place of somebody who reads on.
+        let all = [known_works(), known_reads_on()];
+        assert_eq!(chosen(all.iter(), Duration::ZERO), Some(1));
     }
 }

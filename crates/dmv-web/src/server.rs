@@ -4,7 +4,7 @@
 use crate::address::Target;
 use crate::answer::{Answer, line, redirect, set};
 use crate::guard::{Entry, Secrets};
-use crate::guests::{Activity, Guests, WatchedStream};
+use crate::guests::{Activity, Guests, REST_TIME, WatchedStream};
 use crate::program::Program;
 use crate::site::{Post, Site};
 use crate::{assets, pages, routes};
@@ -144,15 +144,16 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        let mut least_rest = REST_TIME;
         let place = loop {
             if room.available_permits() == 0 {
-                guests.make_room();
+                guests.make_room(least_rest);
             }
             match tokio::time::timeout(ROOM_PAUSE, room.clone().acquire_owned()).await {
                 Ok(Ok(place)) => break place,
                 Ok(Err(_)) => return,
-                // All of them are at work; one may come to rest.
-                Err(_) => {}
+                // All of them are at work or read on. A page always gets a place after a while.
+                Err(_) => least_rest = least_rest.saturating_sub(ROOM_PAUSE),
             }
         };
         let (site, work) = (site.clone(), work.clone());
@@ -181,10 +182,7 @@ async fn serve(
     let watched = WatchedStream::new(stream, activity.clone());
     let service = service_fn(move |request| {
         let (site, work, activity) = (site.clone(), work.clone(), activity.clone());
-        async move {
-            let _at_work = activity.begin_work();
-            Ok::<_, Infallible>(respond(request, site, work, &activity).await)
-        }
+        async move { Ok::<_, Infallible>(respond(request, site, work, &activity).await) }
     });
     let mut server = http1::Builder::new();
     server
@@ -245,6 +243,8 @@ async fn respond(
             "a change needs a form of this server",
         );
     }
+    // A form that does not arrive is no work.
+    let _at_work = activity.begin_work();
     let turns = work.of(&target);
     let Ok(_turn) = turns.acquire().await else {
         return line(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");

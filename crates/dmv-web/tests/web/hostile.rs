@@ -569,3 +569,23 @@ fn readers_that_rest_lock_nobody_out() {
     let content = client.get("/raw/@/big.bin");
     assert_eq!((content.status, content.body.len()), (200, 12_000_000));
 }
+
+/// The same of forms that do not arrive, which are waited for much longer than a page may take.
+#[test]
+fn forms_that_do_not_arrive_lock_nobody_out() {
+    let film = Film::new();
+    let served = film.serve();
+    let client = served.enter();
+    let mut waiting = Vec::new();
+    for _ in 0..120 {
+        let mut stream = served.connect();
+        let head = client.head("POST", "/commit");
+        let kind = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\n";
+        let sent = stream.write_all(format!("{head}{kind}token=").as_bytes());
+        sent.expect("it is sent");
+        waiting.push(stream);
+    }
+    let start = std::time::Instant::now();
+    assert_eq!(client.get("/").status, 200);
+    assert!(start.elapsed().as_secs() < 6, "{:?}", start.elapsed());
+}
