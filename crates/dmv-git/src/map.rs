@@ -100,6 +100,19 @@ pub struct MapError {
     pub error: MapFault,
 }
 
+impl MapError {
+    /// Returns whether the file holds no map that can be used: the next import makes another one.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match &self.error {
+            MapFault::Database(e) => {
+                matches!(e.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+            }
+            MapFault::File(_) => false,
+        }
+    }
+}
+
 /// What is wrong with the file of a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapFault {
@@ -111,8 +124,21 @@ pub enum MapFault {
     Database(#[from] rusqlite::Error),
 }
 
-/// Opens the database, and nothing that is there in its place.
+/// Opens the database, and nothing that is there in its place. SQLite opens the files beside it by their names, and
+/// would wait for a named pipe.
 fn connect(path: &Path) -> Result<Connection, MapError> {
+    for end in ["db-journal", "db-wal", "db-shm"] {
+        let beside = path.with_extension(end);
+        match open_own(&beside, OwnAccess::Read) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(MapError {
+                    path: beside,
+                    error: MapFault::File(e),
+                });
+            }
+            _ => {}
+        }
+    }
     let own = open_own(path, OwnAccess::Create).and_then(|_| path.canonicalize());
     let real = own.map_err(|error| MapError {
         path: path.to_owned(),

@@ -1,18 +1,23 @@
 //! The failures of imports from Git and exports to Git.
 
+use crate::error::repo::sort_io;
 use crate::failure::{
     EXIT_ABSENT, EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_USAGE, Failure,
 };
 use crate::format::text::clean;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
+use dmv_core::path::PathError;
 use dmv_core::repo::RepoError;
 use dmv_git::GitError;
+use dmv_git::map::{MapError, MapFault};
 use dmv_git::source::SourceError;
 use std::io::ErrorKind;
 
 /// Git's commands that read objects, and fail if these are damaged.
 const READING: [&str; 4] = ["cat-file", "fast-export", "index-pack", "rev-list"];
+/// What to do after most failures.
+const AGAIN: &str = "the same command again: it goes on with what is stored";
 /// Branches that a message names.
 const MOST_NAMES: usize = 20;
 
@@ -48,10 +53,38 @@ impl From<GitError> for Failure {
                 let failure = Failure::new("git-format", EXIT_OTHER, e.to_string());
                 failure.hint("dmv export --git DIR, with a new DIR")
             }
-            GitError::Map(_) | GitError::Stale | GitError::Thread(_) | GitError::Read(_) => {
-                let failure = Failure::new("git", EXIT_OTHER, e.to_string());
-                failure.hint("the same command again: it goes on with what is stored")
+            GitError::Map(e) => e.into(),
+            GitError::Read(ref source) => {
+                let (code, exit, hint) = sort_io(source);
+                let failure = Failure::new(code, exit, e.to_string());
+                failure.hint(hint.unwrap_or_else(|| AGAIN.into()))
             }
+            GitError::Stale | GitError::Thread(_) => {
+                Failure::new("git", EXIT_OTHER, e.to_string()).hint(AGAIN)
+            }
+        }
+    }
+}
+
+impl From<MapError> for Failure {
+    fn from(e: MapError) -> Failure {
+        let (message, is_damage) = (e.to_string(), e.is_damage());
+        match e.error {
+            MapFault::File(source) => RepoError::Io(PathError::new("open", e.path, source)).into(),
+            MapFault::Database(_) if is_damage => {
+                let path = e.path.as_os_str().as_encoded_bytes();
+                let (from, to) = (
+                    Argument::value(path),
+                    Argument::value([path, b".odd"].concat()),
+                );
+                let failure = Failure::new("git-map", EXIT_DAMAGE, message);
+                failure.hint(hint!(
+                    "mv {} {}, to put it aside; the next import makes it again",
+                    from,
+                    to
+                ))
+            }
+            MapFault::Database(_) => Failure::new("git", EXIT_OTHER, message).hint(AGAIN),
         }
     }
 }
@@ -96,5 +129,22 @@ impl From<SourceError> for Failure {
                     .hint("git fsck --full, in the Git repository")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::EXIT_PERMISSION;
+
+    #[test]
+    fn a_map_that_may_not_be_read_is_no_damage() {
+        let error = MapFault::File(ErrorKind::PermissionDenied.into());
+        let path = "/film/.dmv/git.db".into();
+        let failure = Failure::from(GitError::Map(MapError { path, error }));
+        assert_eq!(failure.exit, EXIT_PERMISSION);
+        assert!(failure.message.contains("git.db"), "{}", failure.message);
+        let failure = Failure::from(GitError::Read(ErrorKind::PermissionDenied.into()));
+        assert_eq!(failure.exit, EXIT_PERMISSION);
     }
 }

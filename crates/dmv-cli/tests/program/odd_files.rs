@@ -251,6 +251,49 @@ fn whatever_stands_in_the_place_of_a_file_no_command_waits_or_writes_elsewhere()
     Ok(())
 }
 
+/// The map of the ids in Git, and what SQLite has beside it.
+#[test]
+#[cfg(feature = "git")]
+fn the_map_of_an_import_is_as_careful() -> Outcome {
+    let Some(place) = crate::from_git::source()? else {
+        return Ok(());
+    };
+    place.ok(&["import", "git", "source", "repo"])?;
+    let (repo, outside) = (place.work().join("repo"), place.work().join("outside"));
+    for name in ["git.db", "git.db-journal", "git.db-wal"] {
+        for shape in SHAPES {
+            let path = repo.join(".dmv").join(name);
+            let was = fs::read(&path).ok();
+            fs::create_dir(&outside)?;
+            if put(shape, &path, &outside)? {
+                let before = content(&outside)?;
+                for args in [
+                    &["import", "git", "../source"][..],
+                    &["export", "--git", "../target"],
+                    &["log", "git:0123"],
+                    &["status"],
+                ] {
+                    ends_well(&place, "repo", args, "")?;
+                }
+                assert_eq!(content(&outside)?, before, "{name} as {shape:?}");
+            }
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+            if let Some(was) = was {
+                fs::write(&path, was)?;
+            }
+            fs::remove_dir_all(&outside)?;
+        }
+    }
+    // It is made again from Git.
+    let map = repo.join(".dmv/git.db");
+    fs::write(&map, "no database at all".repeat(1000))?;
+    let said = place.fails(7, &["-C", "repo", "import", "git", "../source"])?;
+    assert!(said.contains("hint: mv "), "{said}");
+    fs::rename(&map, map.with_extension("odd"))?;
+    place.ok(&["-C", "repo", "import", "git", "../source"])?;
+    Ok(())
+}
+
 /// A bare repository and the `.dmv` file of a linked worktree.
 #[test]
 fn a_bare_repository_and_a_linked_worktree_are_as_careful() -> Outcome {
