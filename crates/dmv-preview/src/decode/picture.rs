@@ -21,8 +21,38 @@ pub fn read(
         let bytes = input.start(MAX_AT_ONCE).map_err(damaged)?;
         return decode(Cursor::new(&bytes), format, Some(&bytes), ask);
     }
+    if format == ImageFormat::Ico
+        && let Some(png) = png_of_icon(input)
+    {
+        let mut found = decode(Cursor::new(png), ImageFormat::Png, None, ask)?;
+        for (_, value) in found.facts.iter_mut().filter(|(what, _)| what == "format") {
+            name(format).clone_into(value);
+        }
+        return Ok(found);
+    }
     input.seek(SeekFrom::Start(0)).map_err(damaged)?;
     decode(input, format, None, ask)
+}
+
+/// Returns the largest picture of an icon, if it is a PNG. The crate `image` takes only PNGs with transparency.
+fn png_of_icon(input: &mut Input<'_>) -> Option<Vec<u8>> {
+    const ENTRY: usize = 16;
+    const MARK: &[u8] = b"\x89PNG\r\n\x1a\n";
+    let head = input.start(6).ok()?;
+    let count = u16::from_le_bytes(head.get(4..6)?.try_into().ok()?);
+    let entries = input.range(6, u64::from(count) * ENTRY as u64).ok()?;
+    // 0 stands for 256.
+    let edge = |byte: u8| u32::from(byte.wrapping_sub(1)) + 1;
+    let area = |entry: &&[u8; ENTRY]| edge(entry[0]) * edge(entry[1]);
+    let largest = entries.as_chunks::<ENTRY>().0.iter().max_by_key(area)?;
+    let number = |at: usize| {
+        let bytes = largest[at..].first_chunk()?;
+        Some(u64::from(u32::from_le_bytes(*bytes)))
+    };
+    let (len, at) = (number(8)?, number(12)?);
+    let is_png = input.range(at, MARK.len() as u64).ok()? == MARK;
+    let png = is_png.then(|| input.range(at, len.min(MAX_AT_ONCE)).ok());
+    png.flatten()
 }
 
 /// Decodes a picture. `whole` is the file again if a thumbnail of a JPEG is wanted.

@@ -85,6 +85,12 @@ head = bytes([8, 0, 0, 0]) + (W - 1).to_bytes(3, "little") + (H - 1).to_bytes(3,
 body = b"WEBP" + chunk(b"VP8X", head) + plain + chunk(b"EXIF", exif)
 open("turned.webp", "wb").write(b"RIFF" + struct.pack("<I", len(body)) + body)
 
+# Icons whose PNGs have no transparency.
+for name in ("base", "palette"):
+    png = open(name + ".png", "rb").read()
+    entry = bytes([W, H, 0, 0]) + struct.pack("<HHII", 1, 24, len(png), 22)
+    open(name + ".ico", "wb").write(struct.pack("<HHH", 0, 1, 1) + entry + png)
+
 letters = "Hamburgefonstiv 123"
 names = [".notdef"] + [f"u{ord(c):04X}" for c in sorted(set(letters))]
 font = FontBuilder(1000, isTTF=True)

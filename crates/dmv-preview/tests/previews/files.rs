@@ -101,6 +101,7 @@ fn facts_tell_what_a_file_is() {
         ("tiles.tif", "format: TIFF; colour: RGB with alpha, 8 bits"),
         ("blocks5.dds", "format: DDS; compression: BC3 (DXT5)"),
         ("turned.webp", "format: WebP; colour: RGB, 8 bits"),
+        ("base.ico", "format: ICO; colour: RGB, 8 bits"),
         (
             "camera.dng",
             "format: camera RAW; shown: the JPEG that the camera put into the file; \
