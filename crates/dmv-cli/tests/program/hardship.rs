@@ -276,6 +276,7 @@ fn what_frees_space_says_that_the_disk_is_read_only() -> Outcome {
         &["drop", "take.raw"],
         &["purge", "take.raw", "--reason", "leaked"],
         &["op", "expire", "--older", "0d"],
+        &["worktree", "add", "../../side"],
     ] {
         let said = place.fails(20, &[&["-C", "disk/film"][..], args].concat())?;
         let error = said.lines().find(|line| line.starts_with("error: "));

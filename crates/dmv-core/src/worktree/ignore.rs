@@ -299,19 +299,26 @@ const NOT_WRITTEN: &str = "it could not be written";
 /// Why an entry of another kind cannot be used.
 const NOT_A_FILE: &str = "it is not a regular file";
 
+/// Returns why an entry of this kind is no file with rules; `None` for a regular file.
+pub fn why_unusable(kind: FileKind) -> Option<&'static str> {
+    match kind {
+        FileKind::File => None,
+        FileKind::Symlink => Some("it is a symlink, which dmv does not follow"),
+        _ => Some(NOT_A_FILE),
+    }
+}
+
 /// Reads the ignore file `name` in `dir`.
 fn read_in(dir: &SafeDir, name: &[u8]) -> Text {
-    match dir.stat(name) {
-        Ok(stat) if stat.kind == FileKind::Symlink => {
-            Text::Unusable("it is a symlink, which dmv does not follow".to_owned())
-        }
-        Ok(stat) if stat.kind != FileKind::File => Text::Unusable(NOT_A_FILE.to_owned()),
-        Ok(_) => {
-            let opened = dir.open_file_read(name).map(|(file, _)| file);
-            read(opened.map_err(|e| e.source))
-        }
-        Err(e) => Text::Unusable(e.source.to_string()),
+    let stat = match dir.stat(name) {
+        Ok(stat) => stat,
+        Err(e) => return Text::Unusable(e.source.to_string()),
+    };
+    if let Some(why) = why_unusable(stat.kind) {
+        return Text::Unusable(why.to_owned());
     }
+    let opened = dir.open_file_read(name).map(|(file, _)| file);
+    read(opened.map_err(|e| e.source))
 }
 
 /// Reads an open ignore file.

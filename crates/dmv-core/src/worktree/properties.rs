@@ -8,6 +8,7 @@
 //! no content, and writes no file.
 
 use super::attributes::{DMVATTRIBUTES, Patterns, attribute_lines};
+use super::ignore::why_unusable;
 use super::scan::BaseEntries;
 use super::snapshot::Problem;
 use super::{join, split_path};
@@ -317,6 +318,9 @@ impl Levels {
 
 /// Parses an attribute file. Lines that cannot be used are for `dmv keep` to tell.
 fn level(text: &[u8]) -> Result<Option<Level>, String> {
+    if text.contains(&0) {
+        return Err("it is no UTF-8 text".to_owned());
+    }
     let (lines, _) = attribute_lines(text);
     let (mut times, mut xattrs) = (Vec::new(), Vec::new());
     for line in &lines {
@@ -378,7 +382,11 @@ fn read(files: &AttributeFiles<'_>, dir: &[u8]) -> Result<Option<Vec<u8>>, Strin
                 _ => Ok(None),
             };
         }
-        Err(e) => return Err(e.source.to_string()),
+        Err(e) => {
+            let stat = root.open_dir(dir).and_then(|dir| dir.stat(DMVATTRIBUTES));
+            let why = stat.ok().and_then(|stat| why_unusable(stat.kind));
+            return Err(why.map_or_else(|| e.source.to_string(), str::to_owned));
+        }
     };
     let mut text = Vec::new();
     let read = file.take(MAX_IGNORE_BYTES + 1).read_to_end(&mut text);
@@ -455,6 +463,36 @@ mod tests {
                 assert_eq!(names, named, "{dir}/{name}");
             }
             assert_eq!(rules.faults().len(), 1);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_attribute_file_is_said() -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let at = |dir: &str| temp.path().join(dir).join(".dmvattributes");
+        fs::create_dir_all(at("dir"))?;
+        for dir in ["link", "wide", "text"] {
+            fs::create_dir(temp.path().join(dir))?;
+        }
+        std::os::unix::fs::symlink("../text/.dmvattributes", at("link"))?;
+        fs::write(at("wide"), b"\xff\xfe*\0 \0t\0")?;
+        fs::write(at("text"), "* times\n")?;
+        let root = SafeDir::open_root(temp.path())?;
+        let files = AttributeFiles {
+            root: Some(&root),
+            known: &EmptyBase,
+            subset: &Subset::everything(),
+        };
+        let rules = PropertyRules::new(Properties::default());
+        for dir in ["dir", "link", "wide", "text"] {
+            rules.of(&files, dir.as_bytes(), b"x");
+        }
+        let told: Vec<String> = rules.faults().into_iter().map(|fault| fault.why).collect();
+        let ends = ["not a regular file", "does not follow", "no UTF-8 text"];
+        assert_eq!(told.len(), ends.len(), "{told:?}");
+        for (why, end) in told.iter().zip(ends) {
+            assert!(why.ends_with(end), "{why}");
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::path::PathContext;
 use crate::platform::{bytes_of, string_of};
-use crate::refs::{Change, Effect, check_ref_name};
+use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
@@ -289,6 +289,9 @@ pub fn set_up(
     publish: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
     repo.check_own()?;
+    if repo.refs.is_read_only() {
+        return Err(RefsError::ReadOnly(repo.refs.path().to_owned()).into());
+    }
     let dir = new.dir;
     let above = dir.ancestors().find(|above| above.exists());
     std::fs::create_dir_all(dir)
