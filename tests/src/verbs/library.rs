@@ -24,12 +24,16 @@ use dmv_net::ops::{
 };
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs the commands in this process.
 pub struct Library {
     hub: PathBuf,
+    /// The lean repositories.
+    lean: RefCell<BTreeSet<PathBuf>>,
 }
 
 const DONE: i32 = 0;
@@ -50,11 +54,15 @@ impl Driver for Library {
             return self.recover(dir);
         }
         let repo = Repo::open(dir)?;
+        if self.lean.borrow().contains(repo.dmv_dir()) {
+            repo.be_lean();
+        }
         let done = match verb {
             Verb::Fetch | Verb::Pull | Verb::PullReset | Verb::Push { .. } | Verb::Sync => {
                 self.exchange(&repo, verb)
             }
             Verb::Drop { .. } | Verb::Expire => self.give_up(&repo, verb)?,
+            Verb::Lean { on } => self.lean(&repo, *on)?,
             _ => {
                 let mut caller = Network::new(request("story"));
                 if !offline {
@@ -472,7 +480,8 @@ fn upkeep(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
 impl Library {
     /// Makes a driver for sites whose remote `origin` is the repository in `hub`.
     pub fn new(hub: PathBuf) -> Library {
-        Library { hub }
+        let lean = RefCell::default();
+        Library { hub, lean }
     }
 
     fn remote(&self) -> Remote {
@@ -577,6 +586,28 @@ impl Library {
             &mut || true,
             &job,
         )?;
+        Ok(Ok(done()))
+    }
+
+    /// Frees the content of unchanged files that the hub has, or stores it again.
+    fn lean(&self, repo: &Repo, on: bool) -> Done<Result<ClaimEnding, OpsError>> {
+        let (job, dir) = (Job::default(), repo.dmv_dir().to_path_buf());
+        if !on {
+            repo.be_lean();
+            repo.store_lean_files(&job)?;
+            self.lean.borrow_mut().remove(&dir);
+            return Ok(Ok(done()));
+        }
+        let (hub, freeing) = (Repo::open(&self.hub)?, repo.begin_to_free()?);
+        let mut safe = Vec::new();
+        for (_, blob) in freeing.in_worktree()?.files {
+            if hub.has_content(&blob.id)? {
+                safe.push(blob);
+            }
+        }
+        self.lean.borrow_mut().insert(dir);
+        repo.be_lean();
+        freeing.drop_files(&safe, &[], &mut || true, &job)?;
         Ok(Ok(done()))
     }
 

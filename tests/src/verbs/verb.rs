@@ -108,6 +108,8 @@ pub enum Verb {
     Drop { path: Path },
     /// Fetches content.
     Get { path: Path },
+    /// Frees what unchanged files have, too, and from then on reads it there; or stores it again.
+    Lean { on: bool },
     /// Sets a rule for old versions.
     Keep { path: Path, last: u32 },
     /// Gives up old versions by the rules.
@@ -155,6 +157,7 @@ impl Verb {
                 | Verb::Recover
                 | Verb::Drop { .. }
                 | Verb::Get { .. }
+                | Verb::Lean { .. }
                 | Verb::Keep { .. }
                 | Verb::Expire
                 | Verb::Purge { .. }
@@ -361,7 +364,10 @@ impl Chooser<'_> {
             95 => Verb::Gc,
             96 => Verb::Verify,
             97 if force => Verb::Drop { path: self.path()? },
-            97 => Verb::Get { path: self.path()? },
+            97 if self.rng.one_in(2) => Verb::Get { path: self.path()? },
+            97 => Verb::Lean {
+                on: self.rng.below(4) > 0,
+            },
             98 => Verb::Repack,
             _ => match self.rng.below(8) {
                 0 => Verb::ExpireOperations,

@@ -161,6 +161,7 @@ fn line(verb: &Verb) -> Vec<OsString> {
         Verb::Recover => words(&["recover"]),
         Verb::Drop { path } => [words(&["drop"]), paths([path])].concat(),
         Verb::Get { path } => [words(&["get"]), paths([path])].concat(),
+        Verb::Lean { on } => words(&["lean", if *on { "on" } else { "off" }]),
         Verb::Keep { path, last } => {
             let pattern = [b"/", &path[..]].concat();
             let mut line = words(&["keep", "set"]);
