@@ -327,10 +327,10 @@ impl Context {
         };
         // A blank name is no name.
         let name = config.value("user.name")?;
-        let name = name.filter(|name| !name.trim().is_empty());
-        let name = name.unwrap_or_else(login);
+        let name = name.map(|name| name.trim().to_owned());
+        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(login);
         let email = match config.value("user.email")? {
-            Some(email) => email,
+            Some(email) => email.trim().to_owned(),
             None => {
                 let host = rustix::system::uname();
                 format!("{}@{}", login(), host.nodename().to_string_lossy())

@@ -1,5 +1,6 @@
 //! `dmv tag`
 
+use crate::message;
 use crate::prelude::*;
 use crate::print::refs;
 use crate::print::tags::{self, checked};
@@ -74,7 +75,10 @@ fn annotate(context: &Context, repo: &Repo, name: &str, args: &Args) -> Result<(
     let options = TagOptions {
         name: name.to_owned(),
         target: repo.resolve(args.revision.as_deref().unwrap_or("@"))?,
-        message: args.message.clone().unwrap_or_default(),
+        message: match &args.message {
+            Some(text) => message::given(text)?,
+            None => String::new(),
+        },
         tagger: context.who()?,
         request: context.request()?,
     };

@@ -29,6 +29,8 @@ fn an_empty_message_is_refused_by_every_command() -> Outcome {
             &["stash", "-m", empty],
             &["stash", "push", "-m", empty],
             &["purge", "g", "--reason", empty],
+            &["tag", "new", "-m", empty],
+            &["tag", "new", "--sign", "-m", empty],
         ] {
             let said = place.run(args)?;
             assert_eq!(said.status.code(), Some(2), "{args:?}: {said:?}");
@@ -56,13 +58,15 @@ fn a_message_keeps_no_mark_and_no_carriage_return() -> Outcome {
 #[test]
 fn a_blank_name_names_nobody() -> Outcome {
     let place = Place::with_repository()?;
-    place.ok(&["config", "set", "--user", "user.name", "  "])?;
+    for setting in ["user.name", "user.email"] {
+        place.ok(&["config", "set", "--user", setting, "  "])?;
+    }
     place.write("f", "1")?;
     place.commit("one")?;
     let log = place.records(&["log", "--json"])?;
     let author = log[0]["author"].to_string();
     assert!(
-        !author.contains("\"  \"") && !author.contains("\" <"),
+        !author.contains("\"  \"") && !author.contains("\" <") && !author.contains("< "),
         "{author}"
     );
     place.write("f", "2")?;
