@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Show the state of single files
 ///
 /// For editors and file managers. Prints a line for each path that you give, in the same order. The state is
-/// unchanged, added, modified, deleted, type, conflict, unwritten, ignored, outside (of the subset) or unknown.
+/// unchanged, added, modified, deleted, type, conflict, unwritten, ignored, outside (of the subset),
+/// unreadable or unknown.
 /// With --json, also says whether the content is absent, and lists the newer versions that other branches have.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv states media/rock.psd media/tree.psd")]

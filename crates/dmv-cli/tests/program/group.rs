@@ -204,6 +204,29 @@ fn a_group_shares_a_repository_under_every_umask() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn what_cannot_be_read_is_not_unchanged() -> Outcome {
+    let Some(place) = of_two_users()? else {
+        return Ok(());
+    };
+    let (user, dir) = (USERS[0], own(&place, USERS[0]));
+    let run = |args: &[&str]| expect(by(&place, user, "022", &dir, args), &[0]);
+    run(&["init", "."])?;
+    fs::create_dir(dir.join("shut"))?;
+    for file in ["open", "shut/a"] {
+        fs::write(dir.join(file), file)?;
+    }
+    run(&["commit", "-m", "one"])?;
+    fs::set_permissions(dir.join("shut"), fs::Permissions::from_mode(0o0))?;
+    let args = ["states", "open", "shut", "shut/a", "shut/new"];
+    let told = by(&place, user, "022", &dir, &args).output()?;
+    let told = String::from_utf8(told.stdout)?;
+    let states: Vec<&str> = told.lines().filter_map(|l| l.split(' ').next()).collect();
+    let cannot = "unreadable";
+    assert_eq!(states, ["unchanged", cannot, cannot, cannot], "{told}");
+    Ok(())
+}
+
 /// Every file of a repository, one after another, is one that its user may not read.
 #[test]
 fn a_file_that_may_not_be_read_is_no_damage() -> Outcome {

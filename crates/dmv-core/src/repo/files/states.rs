@@ -18,7 +18,7 @@ use crate::repo::files::pending::Which;
 use crate::repo::files::status::{StatusOptions, StatusReport};
 use crate::subset::Extent;
 use crate::worktree::ignore::Verdict;
-use crate::worktree::select::Paths;
+use crate::worktree::select::{Paths, is_under};
 use crate::worktree::split_path;
 use crate::worktree::statcache::{Section, StatCache};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,8 @@ pub enum FileState {
     Ignored,
     /// Outside of the worktree's subset.
     Outside,
+    /// It or a directory above it cannot be read, so nobody can tell.
+    Unreadable,
     /// Neither in the worktree nor in the commit.
     Unknown,
 }
@@ -52,6 +54,7 @@ impl FileState {
             FileState::Unwritten => "unwritten",
             FileState::Ignored => "ignored",
             FileState::Outside => "outside",
+            FileState::Unreadable => "unreadable",
             FileState::Unknown => "unknown",
         }
     }
@@ -77,9 +80,15 @@ impl Repo {
         };
         let report = self.status(&options, job)?;
         let told = report.states();
+        let is_unreadable = |path: &RepoPath| {
+            let problems = report.problems.iter();
+            let mut unread = problems.map(|problem| problem.path.as_bytes());
+            unread.any(|above| is_under(path.as_bytes(), above))
+        };
         let state = |path: &RepoPath| match told.get(path.as_bytes()) {
             _ if !left.contains(path) => Ok(FileState::Unchanged),
             Some(state) => Ok(*state),
+            None if is_unreadable(path) => Ok(FileState::Unreadable),
             None => untold(self, &tree, path),
         };
         paths.iter().map(state).collect()
