@@ -25,7 +25,7 @@ impl Refs {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
         // A database of version 1 does not know when a segment was stored.
-        let at = if schema::is_present(&conn)? {
+        let at = if schema::has_version_2(&conn)? {
             "at"
         } else {
             "NULL"

@@ -287,7 +287,7 @@ impl Refs {
 
     /// Returns the keys with a value.
     pub(crate) fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
-        let query = "SELECT key FROM view WHERE value = ?1";
+        let query = "SELECT key FROM view WHERE length(value) = length(?1) AND value = ?1";
         rows(&self.conn(), query, [value], |row| row.get(0))
     }
 

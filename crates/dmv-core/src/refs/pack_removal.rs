@@ -108,7 +108,7 @@ impl Refs {
     pub fn is_leaving(&self, pack: PackId) -> Result<bool, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        if !schema::is_present(&conn)? {
+        if !schema::has_version_2(&conn)? {
             return Ok(false);
         }
         let mut query = conn.prepare_cached("SELECT 1 FROM leaving WHERE id = ?1")?;
@@ -133,7 +133,7 @@ impl Refs {
     pub fn leaving(&self) -> Result<Vec<PackId>, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        if !schema::is_present(&conn)? {
+        if !schema::has_version_2(&conn)? {
             return Ok(Vec::new());
         }
         let ids = rows(&conn, "SELECT id FROM leaving", [], |row| row.get(0))?;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// "DMVr": distinguishes the file from other programs' databases.
 const APPLICATION_ID: i32 = 0x444d_5672;
-const USER_VERSION: i32 = 2;
+const USER_VERSION: i32 = 3;
 /// The first SQLite version without the WAL-reset corruption of 3.7.0 to 3.51.2.
 const MIN_SQLITE: i32 = 3_051_003;
 /// How long opening a database waits for a process that is recovering its write-ahead log, which
@@ -46,6 +46,14 @@ const VERSION_2: &str = "
 ALTER TABLE segments ADD COLUMN at INTEGER;
 CREATE TABLE leaving(id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 ";
+/// What version 3 changes: in a table without row ids, a search for one key reads the whole values of others, and lists
+/// of claims are long.
+const VERSION_3: &str = "
+CREATE TABLE values_by_key(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
+INSERT INTO values_by_key SELECT key, value FROM view;
+DROP TABLE view;
+ALTER TABLE values_by_key RENAME TO view;
+";
 
 /// Creates the database. The file must not exist.
 pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
@@ -58,6 +66,7 @@ pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
     conn.pragma_update(None, "user_version", USER_VERSION)?;
     conn.execute_batch(SCHEMA)?;
     conn.execute_batch(VERSION_2)?;
+    conn.execute_batch(VERSION_3)?;
     conn.busy_timeout(locks::PATIENCE)?;
     Ok(conn)
 }
@@ -107,24 +116,32 @@ pub(super) fn check_files(path: &Path) -> Result<(), RefsError> {
     Ok(())
 }
 
-/// Makes the present version of a database of version 1, as a part of the transaction that is the
-/// first to change it. Reading needs no upgrade.
+/// Makes the present version of an earlier database, as a part of the transaction that is the first to change it.
+/// Reading needs no upgrade.
 pub(super) fn upgrade(tx: &Transaction) -> Result<(), RefsError> {
-    match version(tx)? {
-        USER_VERSION => {}
-        1 => {
-            tx.execute_batch(VERSION_2)?;
-            tx.pragma_update(None, "user_version", USER_VERSION)?;
-        }
-        // Another process has upgraded it since it was opened here.
-        newer => return Err(RefsError::TooNew(newer)),
+    let before = version(tx)?;
+    if before == USER_VERSION {
+        return Ok(());
     }
-    Ok(())
+    // Another process may have upgraded it since it was opened here.
+    check_version(before)?;
+    if before < 2 {
+        tx.execute_batch(VERSION_2)?;
+    }
+    tx.execute_batch(VERSION_3)?;
+    Ok(tx.pragma_update(None, "user_version", USER_VERSION)?)
 }
 
-/// Returns whether the database has the present version, so that all tables and columns are there.
-pub(super) fn is_present(conn: &Connection) -> Result<bool, RefsError> {
-    Ok(version(conn)? == USER_VERSION)
+fn check_version(version: i32) -> Result<(), RefsError> {
+    match version {
+        1..=USER_VERSION => Ok(()),
+        other => Err(RefsError::TooNew(other)),
+    }
+}
+
+/// Returns whether the database has the tables and columns of version 2.
+pub(super) fn has_version_2(conn: &Connection) -> Result<bool, RefsError> {
+    Ok(version(conn)? >= 2)
 }
 
 fn version(conn: &Connection) -> Result<i32, RefsError> {
@@ -432,10 +449,7 @@ fn probe(conn: &Connection) -> Result<(), RefsError> {
     if id != APPLICATION_ID {
         return Err(RefsError::Damaged("it is not a refs database".into()));
     }
-    let version = version(conn)?;
-    if !(1..=USER_VERSION).contains(&version) {
-        return Err(RefsError::TooNew(version));
-    }
+    check_version(version(conn)?)?;
     conn.query_row(
         "SELECT count(*) FROM (SELECT 1 FROM view LIMIT 1)",
         [],

@@ -291,7 +291,7 @@ impl Repo {
 
     /// Returns all claims that are known here.
     pub fn claims(&self) -> Result<ClaimTable, RepoError> {
-        table(self, |_| true)
+        table(self, &self.claim_book()?, |_| true)
     }
 
     /// Returns the claims on some paths, above them and below them, and those that decide about these.
@@ -311,7 +311,9 @@ impl Repo {
                 above.next().unwrap_or(path.as_bytes())
             })
             .collect();
-        table(self, |path| ends(path).any(|above| roots.contains(above)))
+        table(self, &book, |path| {
+            ends(path).any(|above| roots.contains(above))
+        })
     }
 }
 
@@ -426,9 +428,13 @@ fn ends(path: &RepoPath) -> impl Iterator<Item = &[u8]> {
     (1..=bytes.len()).filter(is_end).map(|end| &bytes[..end])
 }
 
-/// Returns the claims on the paths that `is_meant` selects. A path that overlaps a selected one is selected, too.
-fn table(repo: &Repo, is_meant: impl Fn(&RepoPath) -> bool) -> Result<ClaimTable, RepoError> {
-    let book = repo.claim_book()?;
+/// Returns the claims of a book on the paths that `is_meant` selects. A path that overlaps a selected one is selected,
+/// too.
+fn table(
+    repo: &Repo,
+    book: &ClaimBook,
+    is_meant: impl Fn(&RepoPath) -> bool,
+) -> Result<ClaimTable, RepoError> {
     if book.is_empty() {
         return Ok(ClaimTable::default());
     }
@@ -441,7 +447,7 @@ fn table(repo: &Repo, is_meant: impl Fn(&RepoPath) -> bool) -> Result<ClaimTable
         first: settle_some(live, &HeldClaims::default()),
         here: repo.claims_here()?.held,
         there: held_at_remotes(repo)?,
-        book: &book,
+        book,
     };
     Ok(known.table(is_meant))
 }
