@@ -54,6 +54,7 @@ answers|bucket|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWE
 ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|random ignore files beside git check-ignore
 buckets|bucket|dmv-bucket|lib|machines::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
 cases|object,diff,history,merge,subset|dmv-core|lib||PROPTEST_CASES|256|4096|property tests with more cases
+groups|platform,fsutil,store/write,own|dmv-cli|program|group::|DMV_GROUPS|1|1|a repository that a group shares under every umask, and each file of one in turn that its user may not read (root)
 claim-races|claim,locks|dmv-cli|program|claim_races::|DMV_CLAIM_RACES|20|1000|three people claim a path at the same moment, at a path, over ssh, at a server and at a bucket: exactly one holds it
 transfers|sync,session,wire,reach|dmv-tests|library|peers::||1|1|long transfers between peers
 previews|dmv-preview|dmv-preview|previews|hostile::|DMV_PREVIEW_FLIPS|500|11000|truncated and damaged files for every decoder of previews
@@ -64,6 +65,7 @@ LIST
 checks() {
   cat <<'LIST'
 licences|Cargo.toml,Cargo.lock,deny.toml|licences and advisories of all crates|cargo deny check
+features|Cargo.toml,dmv-cli/src,dmv-net/src,dmv-bucket/src/lib.rs|the program compiles without features and with each alone, from what such a build has|for one in '' git previews quic store web; do if ! $cargo clippy -p dmv-cli --locked --no-default-features --features "$one" -- -D warnings; then exit 1; fi; done
 fuzz|object,store,refs,wire,fuzz|the fuzz targets compile|$cargo check --manifest-path fuzz/Cargo.toml
 mutants|tests/mutants,reliability,store,refs|mutations that the tests of reliability must notice|tests/mutants.sh
 packages|packaging,Cargo.toml|the packages are built and start|packaging/build && packaging/test
