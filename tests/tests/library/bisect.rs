@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// The number of histories in the ordinary run. `DMV_BISECT_ROUNDS` sets another number, and
 /// `DMV_SEED` a single seed.
-const ROUNDS: u64 = 25;
+const ROUNDS: u64 = 10;
 
 /// A history with one commit that introduces a fault, which all its descendants have.
 struct Faulty {

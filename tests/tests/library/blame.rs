@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// The number of histories in the ordinary run. `DMV_BLAME_ROUNDS` sets another number, and
 /// `DMV_SEED` a single seed.
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 30;
 
 /// The origin of a line: the commit, the path and the line number there.
 type Origin = (usize, String, usize);

@@ -24,7 +24,7 @@ pub(super) type Any<T> = Result<T, Box<dyn Error>>;
 
 /// The number of histories in the ordinary run. `DMV_MERGE_ROUNDS` sets another number, and `DMV_SEED` the
 /// seed of the first history.
-const ROUNDS: u64 = 150;
+const ROUNDS: u64 = 80;
 
 /// The histories whose merges differ from Git's. docs/decisions/merging.md describes each ("Lines are compared by
 /// code of our own").
