@@ -94,8 +94,9 @@ fn pull_from_an_address_merges_the_branch_of_the_same_name() -> Outcome {
 }
 
 #[test]
-fn push_and_sync_with_an_address() -> Outcome {
+fn push_and_sync_take_an_address_and_say_what_is_none() -> Outcome {
     let place = strangers(&["a"])?;
+    // Push and sync with an address.
     place.ok(&["init", "--bare", "disk"])?;
     let pushed = place.json(&["-C", "a", "push", "../disk", "--json"])?;
     assert_eq!(
@@ -141,6 +142,44 @@ fn push_and_sync_with_an_address() -> Outcome {
     place.ok(&["-C", "a", "push", "../disk"])?;
     assert_eq!(tip(&place, "disk", "main")?, tip(&place, "a", "main")?);
     assert_eq!(remotes(&place, "a")?, 0);
+
+    // What is neither a remote nor an address is said.
+    place.ok(&["-C", "a", "remote", "add", "nas", "ssh://unknown/film"])?;
+    place.ok(&["-C", "a", "remote", "add", "usb", "../gone"])?;
+    let said = |exit, args: &[&str]| place.fails(exit, &[&["-C", "a"], args].concat());
+    assert_eq!(
+        said(20, &["push", "main"])?,
+        "error: there is no remote 'main'\nhint: dmv remote\n"
+    );
+    let slip = said(20, &["push", "nas/main"])?;
+    assert_eq!(
+        slip,
+        "error: there is no remote 'nas/main'\nhint: dmv push nas main\n"
+    );
+    let scp = said(10, &["fetch", "user@nas:srv/film"])?;
+    assert!(
+        scp.contains("hint: this looks like an ssh address: write ssh://user@nas/~/srv/film"),
+        "{scp}"
+    );
+    for command in ["fetch", "pull", "push", "sync"] {
+        let gone = said(10, &[command, "usb"])?;
+        assert!(
+            gone.starts_with("error: remote usb: no repository at "),
+            "{gone}"
+        );
+        assert!(
+            gone.contains("run the same command again when it is connected"),
+            "{gone}"
+        );
+        let silent = said(13, &[command, "nas"])?;
+        assert!(
+            silent.starts_with("error: remote nas: cannot reach ssh://unknown/film: "),
+            "{silent}"
+        );
+        let nowhere = said(10, &[command, "../nowhere"])?;
+        assert!(nowhere.starts_with("error: no repository at "), "{nowhere}");
+        place.fails(2, &["-C", "a", command, "ftp://nas/film"])?;
+    }
     Ok(())
 }
 
@@ -182,48 +221,6 @@ fn a_pull_gets_content_that_it_lacks_from_the_address() -> Outcome {
         text.contains("\nthree\n") && text.contains("\nthirty-three\n"),
         "{text}"
     );
-    Ok(())
-}
-
-#[test]
-fn what_is_neither_a_remote_nor_an_address_is_said() -> Outcome {
-    let place = strangers(&["a"])?;
-    place.ok(&["-C", "a", "remote", "add", "nas", "ssh://unknown/film"])?;
-    place.ok(&["-C", "a", "remote", "add", "usb", "../gone"])?;
-    let said = |exit, args: &[&str]| place.fails(exit, &[&["-C", "a"], args].concat());
-    assert_eq!(
-        said(20, &["push", "main"])?,
-        "error: there is no remote 'main'\nhint: dmv remote\n"
-    );
-    let slip = said(20, &["push", "nas/main"])?;
-    assert_eq!(
-        slip,
-        "error: there is no remote 'nas/main'\nhint: dmv push nas main\n"
-    );
-    let scp = said(10, &["fetch", "user@nas:srv/film"])?;
-    assert!(
-        scp.contains("hint: this looks like an ssh address: write ssh://user@nas/~/srv/film"),
-        "{scp}"
-    );
-    for command in ["fetch", "pull", "push", "sync"] {
-        let gone = said(10, &[command, "usb"])?;
-        assert!(
-            gone.starts_with("error: remote usb: no repository at "),
-            "{gone}"
-        );
-        assert!(
-            gone.contains("run the same command again when it is connected"),
-            "{gone}"
-        );
-        let silent = said(13, &[command, "nas"])?;
-        assert!(
-            silent.starts_with("error: remote nas: cannot reach ssh://unknown/film: "),
-            "{silent}"
-        );
-        let nowhere = said(10, &[command, "../nowhere"])?;
-        assert!(nowhere.starts_with("error: no repository at "), "{nowhere}");
-        place.fails(2, &["-C", "a", command, "ftp://nas/film"])?;
-    }
     Ok(())
 }
 

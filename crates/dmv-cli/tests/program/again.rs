@@ -27,8 +27,18 @@ fn is_whole(place: &Place) -> Outcome {
 }
 
 #[test]
-fn a_merge_that_fetches_is_stored() -> Outcome {
+fn what_a_command_publishes_after_it_has_fetched_content_is_stored() -> Outcome {
     let place = place("big")?;
+    // An undo that fetches is stored.
+    place.ok(&["-C", "far", "checkout", "origin/main"])?;
+    place.ok(&["-C", "far", "checkout", "main"])?;
+    place.ok(&["-C", "far", "drop", "origin/main:big"])?;
+    place.ok(&["-C", "far", "undo"])?;
+    is_whole(&place)?;
+
+    place.ok(&["-C", "far", "checkout", "main"])?;
+    place.ok(&["-C", "far", "drop", "origin/main:big"])?;
+    // A merge that fetches is stored.
     let said = place.ok(&["-C", "far", "merge", "origin/main"])?;
     assert!(said.starts_with("merged"), "{said}");
     is_whole(&place)?;
@@ -36,36 +46,21 @@ fn a_merge_that_fetches_is_stored() -> Outcome {
         place.ok(&["-C", "far", "cat", "@:big"])?,
         "large\n".repeat(30_000)
     );
-    Ok(())
-}
 
-#[test]
-fn a_pull_that_fetches_is_stored() -> Outcome {
-    let place = place("big")?;
+    place.ok(&["-C", "far", "undo"])?;
+    place.ok(&["-C", "far", "drop", "origin/main:big"])?;
+    // A pull that fetches is stored.
     place.ok(&["-C", "far", "pull"])?;
-    is_whole(&place)
-}
+    is_whole(&place)?;
 
-#[test]
-fn a_revert_that_fetches_is_stored() -> Outcome {
-    let place = place("big")?;
-    place.ok(&["-C", "far", "pull"])?;
+    // A revert that fetches is stored.
     fs::remove_file(place.work().join("far/big"))?;
     place.ok(&["-C", "far", "commit", "-m", "gone"])?;
     place.ok(&["-C", "far", "push"])?;
     place.ok(&["-C", "far", "drop", "@~1:big"])?;
     place.ok(&["-C", "far", "revert", "@"])?;
-    is_whole(&place)
-}
-
-#[test]
-fn an_undo_that_fetches_is_stored() -> Outcome {
-    let place = place("big")?;
-    place.ok(&["-C", "far", "checkout", "origin/main"])?;
-    place.ok(&["-C", "far", "checkout", "main"])?;
-    place.ok(&["-C", "far", "drop", "origin/main:big"])?;
-    place.ok(&["-C", "far", "undo"])?;
-    is_whole(&place)
+    is_whole(&place)?;
+    Ok(())
 }
 
 #[test]

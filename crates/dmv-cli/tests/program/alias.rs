@@ -56,8 +56,9 @@ fn an_alias_stands_for_a_command_with_arguments() -> Outcome {
 }
 
 #[test]
-fn an_alias_replaces_no_command_and_leads_not_to_itself() -> Outcome {
+fn an_alias_replaces_no_command_leads_not_to_itself_and_is_the_users_alone() -> Outcome {
     let place = with_aliases(&[("a", "b"), ("b", "a -v"), ("c", "c")])?;
+    // An alias replaces no command and leads not to itself.
     for name in ["a", "b", "c"] {
         let said = place.fails(2, &[name])?;
         assert!(
@@ -87,12 +88,8 @@ fn an_alias_replaces_no_command_and_leads_not_to_itself() -> Outcome {
         );
     }
     assert!(!place.work().join("run").exists());
-    Ok(())
-}
 
-#[test]
-fn a_repository_has_no_aliases() -> Outcome {
-    let place = with_aliases(&[])?;
+    // A repository has no aliases.
     place.fails(2, &["config", "set", "alias.st", "status"])?;
     let file = place.work().join(".dmv/config.toml");
     fs::write(

@@ -33,8 +33,9 @@ fn reserved() -> Vec<String> {
 }
 
 #[test]
-fn a_new_branch_or_tag_has_no_name_of_another_revision() -> Outcome {
+fn no_new_branch_tag_or_remote_gets_a_name_of_another_revision() -> Outcome {
     let place = film_and_copy()?;
+    // A new branch or tag has no name of another revision.
     let before = place.ok(&["-C", "copy", "branch"])? + &place.ok(&["-C", "copy", "tag"])?;
     let of_remote = ["origin/main", "origin/side", "origin/new", "origin/a/b"].map(str::to_owned);
     // A dash is an option to the parser of arguments.
@@ -66,23 +67,8 @@ fn a_new_branch_or_tag_has_no_name_of_another_revision() -> Outcome {
     for name in ["original/main", "origin", "beef", "head", "refs-x"] {
         place.ok(&["-C", "copy", "branch", name])?;
     }
-    Ok(())
-}
 
-#[test]
-fn a_remote_that_is_only_in_the_settings_counts_and_so_do_its_recorded_branches() -> Outcome {
-    let place = film_and_copy()?;
-    place.ok(&["-C", "copy", "remote", "add", "nas", "../film"])?;
-    place.fails(20, &["-C", "copy", "branch", "nas/x"])?;
-    place.ok(&["-C", "copy", "fetch", "nas"])?;
-    fs::remove_file(place.work().join("copy/.dmv/config.toml"))?;
-    place.fails(20, &["-C", "copy", "branch", "nas/x"])?;
-    Ok(())
-}
-
-#[test]
-fn a_remote_does_not_get_the_first_part_of_a_branchs_name() -> Outcome {
-    let place = film_and_copy()?;
+    // A remote does not get the first part of a branchs name.
     place.ok(&["-C", "copy", "branch", "nas/mine"])?;
     place.ok(&["-C", "copy", "tag", "disk/v1"])?;
     let said = place.fails(20, &["-C", "copy", "remote", "add", "nas", "../film"])?;
@@ -91,6 +77,12 @@ fn a_remote_does_not_get_the_first_part_of_a_branchs_name() -> Outcome {
     assert!(said.contains("refs/tags/disk/v1"), "{said}");
     place.ok(&["-C", "copy", "branch", "-m", "nas/mine", "nas-mine"])?;
     place.ok(&["-C", "copy", "remote", "add", "nas", "../film"])?;
+
+    // A remote that is only in the settings counts and so do its recorded branches.
+    place.fails(20, &["-C", "copy", "branch", "nas/x"])?;
+    place.ok(&["-C", "copy", "fetch", "nas"])?;
+    fs::remove_file(place.work().join("copy/.dmv/config.toml"))?;
+    place.fails(20, &["-C", "copy", "branch", "nas/x"])?;
     Ok(())
 }
 
@@ -144,8 +136,30 @@ fn with(args: &[&str], revision: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_existing_branch_with_the_name_of_a_remote_branch_is_ambiguous_everywhere() -> Outcome {
+fn an_existing_name_with_two_meanings_is_ambiguous_everywhere() -> Outcome {
     let place = film_and_copy()?;
+    // A branch with the digits of another commits id is ambiguous.
+    let (first, second) = (tip(&place, "copy", "@~1")?, tip(&place, "copy", "@")?);
+    let digits = &first[..6];
+    place.ok(&["-C", "copy", "branch", digits, "@"])?;
+    for args in COMMANDS {
+        let said = place.fails(20, &with(args, digits))?;
+        assert!(
+            said.contains("ambiguous") && said.contains(&first[..12]),
+            "{said}"
+        );
+    }
+    assert_eq!(
+        tip(&place, "copy", &format!("refs/heads/{digits}"))?,
+        second
+    );
+    assert_eq!(tip(&place, "copy", &first[..12])?, first);
+    // On the commit itself, both mean the same.
+    place.ok(&["-C", "copy", "branch", "-d", digits])?;
+    place.ok(&["-C", "copy", "tag", digits, &first])?;
+    assert_eq!(tip(&place, "copy", digits)?, first);
+
+    // An existing branch with the name of a remote branch is ambiguous everywhere.
     place.ok(&["-C", "copy", "branch", "nas/main", "@~1"])?;
     place.ok(&["-C", "copy", "tag", "nas/side", "@"])?;
     // As an earlier dmv made it.
@@ -194,30 +208,5 @@ fn an_existing_branch_with_the_name_of_a_remote_branch_is_ambiguous_everywhere()
         tip(&place, "copy", "nas/side")?,
         tip(&place, "film", "side")?
     );
-    Ok(())
-}
-
-#[test]
-fn a_branch_with_the_digits_of_another_commits_id_is_ambiguous() -> Outcome {
-    let place = film_and_copy()?;
-    let (first, second) = (tip(&place, "copy", "@~1")?, tip(&place, "copy", "@")?);
-    let digits = &first[..6];
-    place.ok(&["-C", "copy", "branch", digits, "@"])?;
-    for args in COMMANDS {
-        let said = place.fails(20, &with(args, digits))?;
-        assert!(
-            said.contains("ambiguous") && said.contains(&first[..12]),
-            "{said}"
-        );
-    }
-    assert_eq!(
-        tip(&place, "copy", &format!("refs/heads/{digits}"))?,
-        second
-    );
-    assert_eq!(tip(&place, "copy", &first[..12])?, first);
-    // On the commit itself, both mean the same.
-    place.ok(&["-C", "copy", "branch", "-d", digits])?;
-    place.ok(&["-C", "copy", "tag", digits, &first])?;
-    assert_eq!(tip(&place, "copy", digits)?, first);
     Ok(())
 }

@@ -113,7 +113,7 @@ fn work(place: &Place, name: &str, seed: u64, rounds: u64) -> Result<Vec<Made>, 
 
 #[test]
 fn commits_beside_every_other_command_are_read_back_by_a_fresh_process() -> Outcome {
-    let (rounds, seed) = (number("DMV_ROUNDS", 6), seed(1));
+    let (rounds, seed) = (number("DMV_ROUNDS", 4), seed(1));
     let place = three_worktrees()?;
     let ends = AtomicBool::new(false);
     let again = |args: &'static [&'static str], exits: &'static [i32]| {

@@ -23,8 +23,9 @@ fn number(place: &Place) -> Outcome<String> {
 }
 
 #[test]
-fn a_search_by_hand_finds_the_first_bad_commit_and_returns() -> Outcome {
+fn a_search_by_hand_or_by_a_command_finds_the_first_bad_commit() -> Outcome {
     let (place, ids) = faulty()?;
+    // A search by hand finds the first bad commit and returns.
     let err = place.fails(20, &["bisect", "good"])?;
     assert!(
         err.contains("no bisection is under way") && err.contains("bisect start"),
@@ -64,55 +65,69 @@ fn a_search_by_hand_finds_the_first_bad_commit_and_returns() -> Outcome {
         ("9".into(), "## main\n".into())
     );
     place.fails(20, &["bisect", "end"])?;
-    Ok(())
-}
 
-#[test]
-fn every_step_is_undone_and_redone() -> Outcome {
-    let (place, ids) = faulty()?;
-    let state = || -> Outcome<(String, String)> {
-        Ok((number(&place)?, place.ok(&["bisect", "log", "--json"])?))
-    };
-    place.ok(&["bisect", "start", "main", &ids[0]])?;
-    let first = state()?;
-    place.ok(&["bisect", "good"])?;
-    let second = state()?;
-    assert_ne!(first, second);
-    place.ok(&["undo"])?;
-    assert_eq!(state()?, first);
-    place.ok(&["redo"])?;
-    assert_eq!(state()?, second);
+    // A run tests until it has found the commit.
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let text = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
+    assert!(
+        text.contains("commit 6 is the first bad commit\n"),
+        "{text}"
+    );
     place.ok(&["bisect", "end"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(state()?, second);
-    for _ in 0..2 {
-        place.ok(&["undo"])?;
-    }
-    place.fails(20, &["bisect", "log"])?;
-    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
-    assert_eq!(number(&place)?, "9");
-    Ok(())
-}
+    // 125 skips, 128 stops, and the same command continues.
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let log = place.ok(&["bisect", "log"])?;
+    let err = place.fails(20, &["bisect", "run", "sh", "-c", "exit 128"])?;
+    assert!(
+        err.contains("ended with exit code 128") && err.contains("again"),
+        "{err}"
+    );
+    place.fails(20, &["bisect", "run", "no-such-command"])?;
+    place.fails(20, &["bisect", "run", "sh", "-c", "kill -9 $$"])?;
+    assert_eq!(place.ok(&["bisect", "log"])?, log);
+    let script = "test $(cat n) = 5 && exit 125; grep -q no fault";
+    let told: Value = place.json(&["--json", "bisect", "run", "sh", "-c", script])?;
+    assert_eq!(
+        (&told["state"], &told["first_bad"]),
+        (&json!("skipped"), &json!(null))
+    );
+    assert_eq!(told["candidates"], json!([ids[6], ids[5]]));
 
-#[test]
-fn edits_stay_or_the_step_is_refused_and_nothing_is_noted() -> Outcome {
-    let (place, ids) = faulty()?;
+    place.ok(&["bisect", "end"])?;
+    // A run after the end of the search tests nothing.
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let found = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
+    let log = place.ok(&["bisect", "log"])?;
+    let again = place.ok(&["bisect", "run", "sh", "-c", "echo tested; exit 125"])?;
+    let first_bad = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.ends_with("is the first bad commit"));
+        line.map(str::to_owned)
+    };
+    assert!(first_bad(&again).is_some());
+    assert_eq!(first_bad(&found), first_bad(&again));
+    assert!(!again.contains("tested"), "{again}");
+    assert_eq!(place.ok(&["bisect", "log"])?, log);
+
+    place.ok(&["bisect", "end"])?;
+    // Edits stay or the step is refused and nothing is noted.
     place.write("mine", "uncommitted")?;
     place.ok(&["bisect", "start", "@", &ids[0]])?;
     assert_eq!(fs::read(place.work().join("mine"))?, b"uncommitted");
     place.write("n", "edited")?;
     let log = place.ok(&["bisect", "log"])?;
-    place.fails(5, &["bisect", "good"])?;
+    for args in [&["bisect", "good"][..], &["bisect", "end"]] {
+        let said = place.fails(5, args)?;
+        assert!(said.contains("bisection would lose"), "{said}");
+    }
     assert_eq!(place.ok(&["bisect", "log"])?, log);
     assert_eq!(number(&place)?, "edited");
     place.ok(&["restore", "n"])?;
     place.ok(&["bisect", "good"])?;
-    Ok(())
-}
 
-#[test]
-fn both_ends_may_come_one_after_the_other_and_a_contradiction_is_refused() -> Outcome {
-    let (place, ids) = faulty()?;
+    place.ok(&["bisect", "end"])?;
+    // Both ends may come one after the other and a contradiction is refused.
     let said = place.ok(&["bisect", "start"])?;
     assert!(said.contains("needs a bad and a good commit"), "{said}");
     assert!(
@@ -140,65 +155,32 @@ fn both_ends_may_come_one_after_the_other_and_a_contradiction_is_refused() -> Ou
 }
 
 #[test]
-fn a_run_tests_until_it_has_found_the_commit() -> Outcome {
+fn a_search_is_undone_and_redone_and_knows_its_worktree_and_its_branch() -> Outcome {
     let (place, ids) = faulty()?;
-    place.ok(&["bisect", "start", "@", &ids[0]])?;
-    let text = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
-    assert!(
-        text.contains("commit 6 is the first bad commit\n"),
-        "{text}"
-    );
-    place.ok(&["bisect", "end"])?;
-    // 125 skips, 128 stops, and the same command continues.
-    place.ok(&["bisect", "start", "@", &ids[0]])?;
-    let log = place.ok(&["bisect", "log"])?;
-    let err = place.fails(20, &["bisect", "run", "sh", "-c", "exit 128"])?;
-    assert!(
-        err.contains("ended with exit code 128") && err.contains("again"),
-        "{err}"
-    );
-    place.fails(20, &["bisect", "run", "no-such-command"])?;
-    place.fails(20, &["bisect", "run", "sh", "-c", "kill -9 $$"])?;
-    assert_eq!(place.ok(&["bisect", "log"])?, log);
-    let script = "test $(cat n) = 5 && exit 125; grep -q no fault";
-    let told: Value = place.json(&["--json", "bisect", "run", "sh", "-c", script])?;
-    assert_eq!(
-        (&told["state"], &told["first_bad"]),
-        (&json!("skipped"), &json!(null))
-    );
-    assert_eq!(told["candidates"], json!([ids[6], ids[5]]));
-    Ok(())
-}
-
-#[test]
-fn a_merge_base_is_tested_first_where_the_good_commit_is_beside_the_bad_one() -> Outcome {
-    let (place, ids) = faulty()?;
-    place.ok(&["checkout", "-b", "side", &ids[3]])?;
-    place.write("other", "x")?;
-    place.commit("beside")?;
-    let text = place.ok(&["bisect", "start", "main", "side"])?;
-    assert!(
-        text.contains("merge base must be tested first") && text.contains("commit 3\n"),
-        "{text}"
-    );
-    assert_eq!(number(&place)?, "3");
+    // Every step is undone and redone.
+    let state = || -> Outcome<(String, String)> {
+        Ok((number(&place)?, place.ok(&["bisect", "log", "--json"])?))
+    };
+    place.ok(&["bisect", "start", "main", &ids[0]])?;
+    let first = state()?;
     place.ok(&["bisect", "good"])?;
-    let text = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
-    assert!(
-        text.contains("commit 6 is the first bad commit\n"),
-        "{text}"
-    );
-    place.ok(&["bisect", "start", "main", "side"])?;
-    let err = place.fails(20, &["bisect", "bad"])?;
-    assert!(err.contains("was repaired between them"), "{err}");
+    let second = state()?;
+    assert_ne!(first, second);
+    place.ok(&["undo"])?;
+    assert_eq!(state()?, first);
+    place.ok(&["redo"])?;
+    assert_eq!(state()?, second);
     place.ok(&["bisect", "end"])?;
-    assert_eq!(place.json(&["status", "--json"])?["branch"], "side");
-    Ok(())
-}
+    place.ok(&["undo"])?;
+    assert_eq!(state()?, second);
+    for _ in 0..2 {
+        place.ok(&["undo"])?;
+    }
+    place.fails(20, &["bisect", "log"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
+    assert_eq!(number(&place)?, "9");
 
-#[test]
-fn worktrees_search_on_their_own_and_short_histories_say_so() -> Outcome {
-    let (place, ids) = faulty()?;
+    // Worktrees search on their own and short histories say so.
     place.ok(&["worktree", "add", "../second", &ids[8]])?;
     place.ok(&["bisect", "start", "@", &ids[0]])?;
     place.fails(20, &["-C", "../second", "bisect", "log"])?;
@@ -221,12 +203,31 @@ fn worktrees_search_on_their_own_and_short_histories_say_so() -> Outcome {
     place.ok(&["clone", "--meta-only", ".", "../meta"])?;
     place.ok(&["-C", "../meta", "bisect", "start", "@", &ids[0]])?;
     place.ok(&["-C", "../meta", "bisect", "end"])?;
-    Ok(())
-}
 
-#[test]
-fn a_status_shows_the_search_and_it_ends_also_without_the_branch_it_began_on() -> Outcome {
-    let (place, ids) = faulty()?;
+    // A merge base is tested first where the good commit is beside the bad one.
+    place.ok(&["checkout", "-b", "side", &ids[3]])?;
+    place.write("other", "x")?;
+    place.commit("beside")?;
+    let text = place.ok(&["bisect", "start", "main", "side"])?;
+    assert!(
+        text.contains("merge base must be tested first") && text.contains("commit 3\n"),
+        "{text}"
+    );
+    assert_eq!(number(&place)?, "3");
+    place.ok(&["bisect", "good"])?;
+    let text = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
+    assert!(
+        text.contains("commit 6 is the first bad commit\n"),
+        "{text}"
+    );
+    place.ok(&["bisect", "start", "main", "side"])?;
+    let err = place.fails(20, &["bisect", "bad"])?;
+    assert!(err.contains("was repaired between them"), "{err}");
+    place.ok(&["bisect", "end"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "side");
+
+    place.ok(&["checkout", "main"])?;
+    // A status shows the search and it ends also without the branch it began on.
     place.ok(&["bisect", "start", "@", &ids[0]])?;
     let said = place.ok(&["status"])?;
     assert!(
@@ -242,37 +243,5 @@ fn a_status_shows_the_search_and_it_ends_also_without_the_branch_it_began_on() -
         (&json!(false), &Value::Null)
     );
     assert_eq!(number(&place)?, "4");
-    Ok(())
-}
-
-#[test]
-fn a_run_after_the_end_of_the_search_tests_nothing() -> Outcome {
-    let (place, ids) = faulty()?;
-    place.ok(&["bisect", "start", "@", &ids[0]])?;
-    let found = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
-    let log = place.ok(&["bisect", "log"])?;
-    let again = place.ok(&["bisect", "run", "sh", "-c", "echo tested; exit 125"])?;
-    let first_bad = |text: &str| {
-        let line = text
-            .lines()
-            .find(|line| line.ends_with("is the first bad commit"));
-        line.map(str::to_owned)
-    };
-    assert!(first_bad(&again).is_some());
-    assert_eq!(first_bad(&found), first_bad(&again));
-    assert!(!again.contains("tested"), "{again}");
-    assert_eq!(place.ok(&["bisect", "log"])?, log);
-    Ok(())
-}
-
-#[test]
-fn a_refused_step_names_the_bisection() -> Outcome {
-    let (place, ids) = faulty()?;
-    place.ok(&["bisect", "start", "@", &ids[0]])?;
-    place.write("n", "edited")?;
-    for args in [&["bisect", "good"][..], &["bisect", "end"]] {
-        let said = place.fails(5, args)?;
-        assert!(said.contains("bisection would lose"), "{said}");
-    }
     Ok(())
 }

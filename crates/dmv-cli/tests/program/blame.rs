@@ -25,8 +25,9 @@ fn edited() -> Outcome<Place> {
 }
 
 #[test]
-fn each_line_is_shown_with_its_commit() -> Outcome {
+fn each_line_has_its_commit_also_in_clones_and_after_a_move() -> Outcome {
     let place = edited()?;
+    // Each line is shown with its commit.
     let text = place.ok(&["blame", "d/notes.txt"])?;
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 8);
@@ -64,12 +65,28 @@ fn each_line_is_shown_with_its_commit() -> Outcome {
         (&json!("3"), &json!("d/notes.txt"))
     );
     assert_eq!(record["boundary"], json!(false));
-    Ok(())
-}
 
-#[test]
-fn what_has_no_lines_is_refused_in_plain_words() -> Outcome {
-    let place = edited()?;
+    // Absent versions are fetched and the end of stored history is marked.
+    let want = place.ok(&["blame", "d/notes.txt"])?;
+    place.ok(&["clone", "--meta-only", ".", "../meta"])?;
+    let offline = ["-C", "../meta", "blame", "--offline", "d/notes.txt"];
+    place.fails(6, &offline)?;
+    assert_eq!(place.ok(&["-C", "../meta", "blame", "d/notes.txt"])?, want);
+    assert_eq!(place.ok(&offline)?, want);
+    place.ok(&["clone", "--depth", "2", ".", "../short"])?;
+    let records = place.records(&["-C", "../short", "blame", "--json", "d/notes.txt"])?;
+    let ends: Vec<bool> = records
+        .iter()
+        .map(|r| r["boundary"] == json!(true))
+        .collect();
+    assert_eq!(ends, [true, true, false, true, true, true, true, true]);
+    let text = place.ok(&["-C", "../short", "blame", "d/notes.txt"])?;
+    assert!(text.starts_with('^'), "{text}");
+    // A clone of some paths.
+    place.ok(&["clone", "--subset", "other", "--", ".", "../part"])?;
+    assert_eq!(place.ok(&["-C", "../part", "blame", "d/notes.txt"])?, want);
+
+    // What has no lines is refused in plain words.
     place.write("film.mov", [7, 0, 7])?;
     std::os::unix::fs::symlink("other", place.work().join("link"))?;
     place.write("empty", "")?;
@@ -90,12 +107,8 @@ fn what_has_no_lines_is_refused_in_plain_words() -> Outcome {
     place.fails(2, &["blame", "-L", "0,3", "d/notes.txt"])?;
     let err = place.fails(2, &["blame", "-L", "9", "d/notes.txt"])?;
     assert!(err.contains("has 8 lines; line 9 does not exist"), "{err}");
-    Ok(())
-}
 
-#[test]
-fn a_moved_file_is_followed_and_its_former_path_is_shown() -> Outcome {
-    let place = edited()?;
+    // A moved file is followed and its former path is shown.
     fs::rename(place.work().join("d/notes.txt"), place.work().join("text"))?;
     place.write("text", LINES.replace("three\n", "3\n") + "nine\n")?;
     place.commit("moved")?;
@@ -141,29 +154,5 @@ fn lines_go_through_a_commit_with_an_open_conflict() -> Outcome {
         "first", "first", "second", "side", "first", "first", "first", "first", "side", "settled",
     ];
     assert_eq!(summaries(&place, &["d/notes.txt"])?, want);
-    Ok(())
-}
-
-#[test]
-fn absent_versions_are_fetched_and_the_end_of_stored_history_is_marked() -> Outcome {
-    let place = edited()?;
-    let want = place.ok(&["blame", "d/notes.txt"])?;
-    place.ok(&["clone", "--meta-only", ".", "../meta"])?;
-    let offline = ["-C", "../meta", "blame", "--offline", "d/notes.txt"];
-    place.fails(6, &offline)?;
-    assert_eq!(place.ok(&["-C", "../meta", "blame", "d/notes.txt"])?, want);
-    assert_eq!(place.ok(&offline)?, want);
-    place.ok(&["clone", "--depth", "2", ".", "../short"])?;
-    let records = place.records(&["-C", "../short", "blame", "--json", "d/notes.txt"])?;
-    let ends: Vec<bool> = records
-        .iter()
-        .map(|r| r["boundary"] == json!(true))
-        .collect();
-    assert_eq!(ends, [true, true, false, true, true, true, true, true]);
-    let text = place.ok(&["-C", "../short", "blame", "d/notes.txt"])?;
-    assert!(text.starts_with('^'), "{text}");
-    // A clone of some paths.
-    place.ok(&["clone", "--subset", "other", "--", ".", "../part"])?;
-    assert_eq!(place.ok(&["-C", "../part", "blame", "d/notes.txt"])?, want);
     Ok(())
 }

@@ -35,6 +35,17 @@ fn place() -> Outcome<Place> {
     Ok(place)
 }
 
+/// Writes into the settings of a repository what `dmv remote add` writes for a store that it finds good.
+fn note_remote(place: &Place, name: &str, bucket: &str, endpoint: &str) -> Outcome {
+    let file = place.work().join(".dmv/config.toml");
+    let mut config = fs::read_to_string(&file).unwrap_or_default();
+    config += &format!(
+        "\n[remote.{name}]\nurl = \"{bucket}\"\nendpoint = \"{endpoint}\"\n\
+         tested = \"{bucket} {endpoint} 2026-11-01\"\n"
+    );
+    Ok(fs::write(file, config)?)
+}
+
 /// Adds the bucket of a bad server, which has to fail; returns what is said.
 fn add(place: &Place, web: &Web, exit: i32) -> Outcome<String> {
     let endpoint = web.endpoint();
@@ -43,7 +54,9 @@ fn add(place: &Place, web: &Web, exit: i32) -> Outcome<String> {
 }
 
 #[test]
-fn a_store_that_refuses_is_explained() -> Outcome {
+fn a_store_that_refuses_is_explained_and_no_remote_is_added() -> Outcome {
+    let place = place()?;
+    // A store that refuses is explained.
     let error = |status: &'static str, code: &str| {
         let body = format!("<Error><Code>{code}</Code><Message>so it is</Message></Error>");
         Reply::new(status, &body)
@@ -53,7 +66,7 @@ fn a_store_that_refuses_is_explained() -> Outcome {
         error("403 Forbidden", "RequestTimeTooSkewed").with("date: Mon, 23 Nov 2020 06:00:00 GMT");
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
     let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
-    for (reply, exit, says) in [
+    let cases = [
         (error("404 Not Found", "NoSuchBucket"), 10, "no such bucket"),
         (
             error("404 Not Found", "XAdminUserNotFound"),
@@ -102,31 +115,29 @@ fn a_store_that_refuses_is_explained() -> Outcome {
         ),
         (Reply::new("500 Oops", "no xml"), 20, "status 500"),
         (Reply::cut(), 13, "connection was lost"),
-    ] {
-        let place = place()?;
-        let web = Web::start(move |_| reply.clone())?;
-        let said = add(&place, &web, exit)?;
-        assert!(said.contains(says), "{says}: {said}");
-        assert!(said.contains("s3://film/x"), "{said}");
-        assert_eq!(place.ok(&["remote"])?, "", "no remote was added");
-    }
-    Ok(())
-}
+    ];
+    // Some are asked again after a wait: all wait at the same time.
+    std::thread::scope(|scope| {
+        for (reply, exit, says) in cases {
+            let place = &place;
+            scope.spawn(move || {
+                let web = Web::start(move |_| reply.clone()).expect("a port is free");
+                let said = add(place, &web, exit).expect("the program runs");
+                assert!(said.contains(says), "{says}: {said}");
+                assert!(said.contains("s3://film/x"), "{said}");
+            });
+        }
+    });
+    assert_eq!(place.ok(&["remote"])?, "", "no remote was added");
 
-#[test]
-fn a_store_that_ignores_conditions_is_refused() -> Outcome {
-    let place = place()?;
+    // A store that ignores conditions is refused.
     let web = Web::start(|_| Reply::new("200 OK", "").with("etag: \"1\""))?;
     let said = add(&place, &web, 5)?;
     assert!(said.contains("cannot write to this store safely"), "{said}");
     assert!(said.contains("create it only if there is none"), "{said}");
     assert!(said.contains("hint: "), "{said}");
-    Ok(())
-}
 
-#[test]
-fn a_file_in_cold_storage_is_named_as_such() -> Outcome {
-    let place = place()?;
+    // A file in cold storage is named as such.
     let written = std::sync::atomic::AtomicBool::new(false);
     let web = Web::start(move |request| {
         let again = written.load(std::sync::atomic::Ordering::SeqCst);
@@ -146,12 +157,28 @@ fn a_file_in_cold_storage_is_named_as_such() -> Outcome {
     })?;
     let said = add(&place, &web, 6)?;
     assert!(said.contains("cold storage"), "{said}");
-    Ok(())
-}
 
-#[test]
-fn who_may_only_read_can_still_add_a_bucket() -> Outcome {
-    let place = place()?;
+    // Nobody there is said at once.
+    let web = Web::start(|_| Reply::cut())?;
+    let endpoint = web.endpoint();
+    drop(web);
+    let start = std::time::Instant::now();
+    let args = [
+        "remote",
+        "add",
+        "studio",
+        "s3://film/x",
+        "--endpoint",
+        &endpoint,
+    ];
+    let said = place.fails(13, &args)?;
+    assert!(said.contains("cannot reach the store"), "{said}");
+    assert!(
+        start.elapsed().as_secs() < 5,
+        "it must not try again and again"
+    );
+
+    // Who may only read can still add a bucket.
     let denied = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
     let web = Web::start(|_| Reply::new("403 Forbidden", denied))?;
     let endpoint = web.endpoint();
@@ -264,30 +291,6 @@ fn services_that_hand_out_keys_are_named_when_they_do_not() -> Outcome {
 }
 
 #[test]
-fn nobody_there_is_said_at_once() -> Outcome {
-    let place = place()?;
-    let web = Web::start(|_| Reply::cut())?;
-    let endpoint = web.endpoint();
-    drop(web);
-    let start = std::time::Instant::now();
-    let args = [
-        "remote",
-        "add",
-        "studio",
-        "s3://film/x",
-        "--endpoint",
-        &endpoint,
-    ];
-    let said = place.fails(13, &args)?;
-    assert!(said.contains("cannot reach the store"), "{said}");
-    assert!(
-        start.elapsed().as_secs() < 5,
-        "it must not try again and again"
-    );
-    Ok(())
-}
-
-#[test]
 fn a_secret_in_an_address_is_refused_and_never_shown() -> Outcome {
     let place = place()?;
     let with_key = format!("https://{KEY}:{SECRET}@host.example/x");
@@ -347,8 +350,9 @@ fn has_no_secret(dir: &Path) -> Outcome {
 }
 
 #[test]
-fn no_key_gets_into_messages_or_files() -> Outcome {
+fn the_settings_of_a_bucket_are_kept_its_requests_counted_and_its_keys_hidden() -> Outcome {
     let place = place()?;
+    // No key gets into messages or files.
     // What a store says of a wrong signature has the key, and what it has signed.
     let body = format!(
         "<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message><AWSAccessKeyId>{KEY}\
@@ -373,18 +377,13 @@ fn no_key_gets_into_messages_or_files() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return has_no_secret(&place.work().join(".dmv"));
     };
-    gateway.add(&place, "studio", "s3://film/x")?;
+    gateway.test_and_add(&place, "studio", "s3://film/x")?;
     place.ok(&["op", "log"])?;
-    has_no_secret(&place.work().join(".dmv"))
-}
+    has_no_secret(&place.work().join(".dmv"))?;
+    place.ok(&["remote", "remove", "studio"])?;
 
-#[test]
-fn the_settings_of_a_bucket_are_kept_and_changed() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let place = place()?;
-    gateway.add(&place, "studio.a", "s3://film/x")?;
+    // The settings of a bucket are kept and changed.
+    gateway.test_and_add(&place, "studio.a", "s3://film/x")?;
     let get = |key: &str| place.ok(&["config", "get", key]);
     assert_eq!(get("remote.studio.a.endpoint")?.trim(), gateway.endpoint);
     place.ok(&["config", "set", "remote.studio.a.region", "eu-west-1"])?;
@@ -409,16 +408,9 @@ fn the_settings_of_a_bucket_are_kept_and_changed() -> Outcome {
     );
     place.ok(&["remote", "remove", "studio.a"])?;
     assert_eq!(place.ok(&["remote"])?, "");
-    Ok(())
-}
 
-#[test]
-fn what_is_counted_is_what_the_store_has_logged() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let place = place()?;
-    gateway.add(&place, "studio", "s3://film/x")?;
+    // What is counted is what the store has logged.
+    gateway.test_and_add(&place, "studio", "s3://film/x")?;
     let before = gateway.logged()?;
     let done: Value = place.json(&["remote", "check", "studio", "--json"])?;
     let logged = gateway.logged()?.since(&before);

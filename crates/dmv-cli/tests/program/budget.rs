@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 const BUDGET: &str = "repository.budget";
 
 #[test]
-fn a_limit_is_set_shown_and_undone() -> Outcome {
+fn a_limit_is_set_and_stops_a_command_that_reaches_it_but_no_step_back() -> Outcome {
     let place = Place::with_repository()?;
+    // A limit is set shown and undone.
     place.fails(1, &["config", "get", BUDGET])?;
     assert!(place.json(&["stats", "--json"])?["budget_bytes"].is_null());
     place.ok(&["config", "set", BUDGET, "1.5GB"])?;
@@ -44,6 +45,34 @@ fn a_limit_is_set_shown_and_undone() -> Outcome {
     }
     let said = place.fails(2, &["config", "set", "--user", BUDGET, "1GB"])?;
     assert!(said.contains("a setting of one repository"), "{said}");
+
+    // A step back is never refused.
+    // What steps back needs no room, although it keeps what it overwrites.
+    place.write("a", "1")?;
+    place.commit("1")?;
+    place.write("a", "2")?;
+    place.commit("2")?;
+    place.write("a", noise(3, 300_000))?;
+    place.ok(&["config", "set", BUDGET, "10"])?;
+    place.ok(&["restore", "a"])?;
+    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
+    place.ok(&["gc"])?;
+
+    place.ok(&["config", "unset", BUDGET])?;
+    // A command that reaches the limit stops and changes nothing.
+    place.write("small", "small")?;
+    let before = place.commit("small")?;
+    place.ok(&["config", "set", BUDGET, "6MB"])?;
+    place.write("large", noise(1, 24_000_000))?;
+    let said = place.fails(5, &["commit", "-m", "large"])?;
+    assert!(said.contains("its budget is 5.7 MiB"), "{said}");
+    let log = place.records(&["log", "--json"])?;
+    assert_eq!(log[0]["id"], json!(before));
+    assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
+    place.ok(&["config", "unset", BUDGET])?;
+    place.commit("large")?;
+    assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
     Ok(())
 }
 
@@ -101,25 +130,6 @@ fn what_stores_something_is_refused_with_the_ways_to_free_most() -> Outcome {
     place.ok(&["-C", "film", "gc"])?;
     place.ok(&["-C", "film", "config", "set", BUDGET, "2MB"])?;
     place.ok(&["-C", "film", "commit", "-m", "more"])?;
-    Ok(())
-}
-
-#[test]
-fn a_command_that_reaches_the_limit_stops_and_changes_nothing() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("small", "small")?;
-    let before = place.commit("small")?;
-    place.ok(&["config", "set", BUDGET, "6MB"])?;
-    place.write("large", noise(1, 60_000_000))?;
-    let said = place.fails(5, &["commit", "-m", "large"])?;
-    assert!(said.contains("its budget is 5.7 MiB"), "{said}");
-    let log = place.records(&["log", "--json"])?;
-    assert_eq!(log[0]["id"], json!(before));
-    assert_eq!(log.len(), 1);
-    assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
-    place.ok(&["config", "unset", BUDGET])?;
-    place.commit("large")?;
-    assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
     Ok(())
 }
 
@@ -273,23 +283,6 @@ fn what_would_arrive_beyond_the_limit_is_refused_and_leaves_nothing() -> Outcome
     place.ok(&["-C", "film", "push", "store"])?;
     place.ok(&["-C", "copy", "pull"])?;
     place.ok(&["-C", "meta", "get", "raw"])?;
-    Ok(())
-}
-
-/// What steps back needs no room, although it keeps what it overwrites.
-#[test]
-fn a_step_back_is_never_refused() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a", "1")?;
-    place.commit("1")?;
-    place.write("a", "2")?;
-    place.commit("2")?;
-    place.write("a", noise(3, 300_000))?;
-    place.ok(&["config", "set", BUDGET, "10"])?;
-    place.ok(&["restore", "a"])?;
-    place.ok(&["undo"])?;
-    place.ok(&["redo"])?;
-    place.ok(&["gc"])?;
     Ok(())
 }
 

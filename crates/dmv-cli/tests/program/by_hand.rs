@@ -84,24 +84,6 @@ fn a_file_with_the_name_of_a_series_is_not_overwritten() -> Outcome {
 }
 
 #[test]
-fn versions_beside_a_history_of_ones_own_are_merged() -> Outcome {
-    let place = Place::with_repository()?;
-    write(&place, "rock.psd", "mine", 1)?;
-    write(&place, "tree.psd", "tree", 1)?;
-    place.commit("mine")?;
-    write(&place, "rock_v1.psd", "one", 2)?;
-    write(&place, "tree_v1.psd", "tree", 3)?;
-    place.ok(&["import", "--series", "*_v{N}.psd"])?;
-    assert_eq!(read(&place, "rock.psd")?, "mine");
-    // Nobody knows which of the two is newer.
-    place.fails(4, &["merge", "series/main"])?;
-    assert_eq!(place.ok(&["cat", "@:rock.psd", "--side", "ours"])?, "mine");
-    assert_eq!(place.ok(&["cat", "@:rock.psd", "--side", "theirs"])?, "one");
-    assert_eq!(place.ok(&["cat", "@:tree.psd"])?, "tree");
-    Ok(())
-}
-
-#[test]
 fn copies_outside_of_the_worktree_keep_the_path_from_there() -> Outcome {
     let place = Place::new()?;
     place.ok(&["init", "film"])?;
@@ -124,8 +106,9 @@ fn copies_outside_of_the_worktree_keep_the_path_from_there() -> Outcome {
 }
 
 #[test]
-fn a_pattern_that_names_no_series_is_refused() -> Outcome {
+fn a_pattern_that_names_no_series_is_refused_and_versions_beside_a_history_are_merged() -> Outcome {
     let place = Place::with_repository()?;
+    // A pattern that names no series is refused.
     for (patterns, why) in [
         (&["*.psd"][..], "has no {N}"),
         (&["*_{N}_{N}.psd"], "more than one {N}"),
@@ -139,6 +122,20 @@ fn a_pattern_that_names_no_series_is_refused() -> Outcome {
     let said = place.fails(20, &["import", "--series", "*_v{N}.psd"])?;
     assert!(said.contains("no file matches '*_v{N}.psd'"), "{said}");
     place.fails(2, &["import", "--keep-names"])?;
+
+    // Versions beside a history of ones own are merged.
+    write(&place, "rock.psd", "mine", 1)?;
+    write(&place, "tree.psd", "tree", 1)?;
+    place.commit("mine")?;
+    write(&place, "rock_v1.psd", "one", 2)?;
+    write(&place, "tree_v1.psd", "tree", 3)?;
+    place.ok(&["import", "--series", "*_v{N}.psd"])?;
+    assert_eq!(read(&place, "rock.psd")?, "mine");
+    // Nobody knows which of the two is newer.
+    place.fails(4, &["merge", "series/main"])?;
+    assert_eq!(place.ok(&["cat", "@:rock.psd", "--side", "ours"])?, "mine");
+    assert_eq!(place.ok(&["cat", "@:rock.psd", "--side", "theirs"])?, "one");
+    assert_eq!(place.ok(&["cat", "@:tree.psd"])?, "tree");
     Ok(())
 }
 

@@ -169,7 +169,7 @@ fn a_server_that_only_gives_and_one_whose_repository_is_gone() -> Outcome {
 
 #[test]
 fn content_is_brought_and_given_up_over_the_network() -> Outcome {
-    let (desk, lap) = (Place::with_repository()?, Place::new()?);
+    let (desk, mut lap) = (Place::with_repository()?, Place::new()?);
     let large: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
     desk.write("raw/large", &large)?;
     desk.commit("first")?;
@@ -187,6 +187,7 @@ fn content_is_brought_and_given_up_over_the_network() -> Outcome {
     lap.ok(&["-C", "film", "drop", "raw"])?;
     let (exit, said) = server.stop()?;
     assert_eq!(exit, Some(0), "{said}");
+    lap.env.push(("DMV_NET_PATIENCE", "1".into()));
     lap.fails(6, &["-C", "film", "get", "raw"])?;
     Ok(())
 }

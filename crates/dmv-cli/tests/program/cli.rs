@@ -10,18 +10,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Output, Stdio};
 
 #[test]
-fn a_first_commit_may_hold_nothing_but_an_empty_directory() -> Outcome {
-    let place = Place::with_repository()?;
-    place.ok(&["commit", "-m", "nothing"])?;
-    assert_eq!(place.records(&["log", "--json"]).map_or(0, |l| l.len()), 0);
-    fs::create_dir(place.work().join("x"))?;
-    place.commit("an empty directory")?;
-    place.ok(&["status", "--exit-code"])?;
-    assert_eq!(place.ok(&["ls", "-r"])?, "x/\n");
-    Ok(())
-}
-
-#[test]
 fn a_first_commit_is_seen_by_status_and_log() -> Outcome {
     let place = Place::with_repository()?;
     let empty = place.json(&["status", "--json"])?;
@@ -70,8 +58,9 @@ fn a_first_commit_is_seen_by_status_and_log() -> Outcome {
 }
 
 #[test]
-fn exit_codes_tell_usage_no_repository_and_other_failures_apart() -> Outcome {
+fn exit_codes_tell_failures_apart() -> Outcome {
     let place = Place::new()?;
+    // Exit codes tell usage no repository and other failures apart.
     place.fails(2, &["nonsense"])?;
     place.fails(2, &["log", "-n", "x"])?;
     let error = place.fails(10, &["status"])?;
@@ -104,6 +93,9 @@ fn exit_codes_tell_usage_no_repository_and_other_failures_apart() -> Outcome {
     place.fails(20, &["commit", "-m", "x", "/etc"])?;
     place.fails(2, &["commit"])?;
     assert_eq!(place.ok(&["--version"])?, "dmv 0.1.0\n");
+
+    // Completions are printed.
+    assert!(place.ok(&["completions", "bash"])?.contains("dmv"));
     Ok(())
 }
 
@@ -134,8 +126,9 @@ fn names_are_escaped_for_people_and_exact_for_programs() -> Outcome {
 }
 
 #[test]
-fn content_is_read_from_any_revision_whole_or_in_part() -> Outcome {
+fn content_is_read_whole_and_in_part_and_damage_of_it_is_found() -> Outcome {
     let place = Place::with_repository()?;
+    // Content is read from any revision whole or in part.
     let clip = noise(1, 500_000);
     place.write("media/clip", &clip)?;
     place.write("a.txt", "old\n")?;
@@ -161,15 +154,56 @@ fn content_is_read_from_any_revision_whole_or_in_part() -> Outcome {
         (&used["bytes"], &used["files"]),
         (&500_000.into(), &1.into())
     );
+
+    // A reader that stops early is no failure.
+    let mut child = place
+        .command(&["cat", "@:media/clip"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(child.stdout.take());
+    let output = child.wait_with_output()?;
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+
+    // Verify finds damage and says where.
+    let report = place.json(&["verify", "--full", "--json"])?;
+    assert_eq!(
+        (&report["ok"], &report["absent"]),
+        (&true.into(), &0.into())
+    );
+    let mut packs: Vec<_> = fs::read_dir(place.work().join(".dmv/packs"))?
+        .filter_map(|entry| entry.ok())
+        .filter_map(|entry| Some((entry.metadata().ok()?.len(), entry.path())))
+        .collect();
+    packs.sort();
+    let (len, largest) = packs.pop().ok_or("no pack")?;
+    let mut bytes = fs::read(&largest)?;
+    bytes[len as usize / 2] ^= 0xff;
+    fs::write(&largest, bytes)?;
+    let output = place.run(&["verify", "--json"])?;
+    assert_eq!(output.status.code(), Some(7));
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(
+        (&report["ok"], &report["damaged"][0]["paths"][0]),
+        (&false.into(), &"media/clip".into())
+    );
+    place.fails(7, &["cat", "@:media/clip"])?;
     Ok(())
 }
 
 #[test]
-fn nothing_to_commit_is_no_failure() -> Outcome {
+fn what_there_is_to_commit() -> Outcome {
     let place = Place::with_repository()?;
+    // Nothing to commit is no failure.
     assert_eq!(place.ok(&["commit", "-m", "x"])?, "nothing to commit\n");
-    place.write("a", "a")?;
-    place.commit("a")?;
+    assert_eq!(place.records(&["log", "--json"]).map_or(0, |l| l.len()), 0);
+
+    // A first commit may hold nothing but an empty directory.
+    fs::create_dir(place.work().join("x"))?;
+    place.commit("an empty directory")?;
+    place.ok(&["status", "--exit-code"])?;
+    assert_eq!(place.ok(&["ls", "-r"])?, "x/\n");
+
     let done = place.json(&["commit", "-m", "x", "--json"])?;
     assert_eq!(
         (&done["commit"], &done["branch"]),
@@ -181,8 +215,23 @@ fn nothing_to_commit_is_no_failure() -> Outcome {
 }
 
 #[test]
-fn a_commit_takes_the_paths_named_as_seen_from_here() -> Outcome {
+fn a_commit_is_amended_and_takes_the_paths_named_as_seen_from_here() -> Outcome {
     let place = Place::with_repository()?;
+    // Amending replaces the last commit.
+    place.fails(20, &["commit", "--amend"])?;
+    place.write("a", "1")?;
+    let first = place.commit("one")?;
+    place.write("a", "2")?;
+    let author = ["commit", "--amend", "--author", "Eve <eve@x.org>", "--json"];
+    let second = place.json(&author)?;
+    assert_ne!(second["commit"], first.as_str());
+    let log = place.records(&["log", "--json"])?;
+    assert_eq!((log.len(), &log[0]["message"]), (1, &"one".into()));
+    assert_eq!(log[0]["author"], "Eve <eve@x.org>");
+    assert_eq!(place.ok(&["cat", "@:a"])?, "2");
+    place.fails(2, &["commit", "-m", "x", "--author", "nobody"])?;
+
+    // A commit takes the paths named as seen from here.
     place.write("in/a", "1")?;
     place.write("out/b", "1")?;
     let from_in = |args: &[&str]| -> Result<Output, Box<dyn Error>> {
@@ -203,26 +252,9 @@ fn a_commit_takes_the_paths_named_as_seen_from_here() -> Outcome {
 }
 
 #[test]
-fn amending_replaces_the_last_commit() -> Outcome {
+fn names_of_commits_branches_and_tags_lead_to_content_and_a_checkout_loses_nothing() -> Outcome {
     let place = Place::with_repository()?;
-    place.fails(20, &["commit", "--amend"])?;
-    place.write("a", "1")?;
-    let first = place.commit("one")?;
-    place.write("a", "2")?;
-    let author = ["commit", "--amend", "--author", "Eve <eve@x.org>", "--json"];
-    let second = place.json(&author)?;
-    assert_ne!(second["commit"], first.as_str());
-    let log = place.records(&["log", "--json"])?;
-    assert_eq!((log.len(), &log[0]["message"]), (1, &"one".into()));
-    assert_eq!(log[0]["author"], "Eve <eve@x.org>");
-    assert_eq!(place.ok(&["cat", "@:a"])?, "2");
-    place.fails(2, &["commit", "-m", "x", "--author", "nobody"])?;
-    Ok(())
-}
-
-#[test]
-fn branches_and_tags_come_and_go() -> Outcome {
-    let place = Place::with_repository()?;
+    // Branches and tags come and go.
     place.fails(20, &["branch", "early"])?;
     place.write("a", "1")?;
     let one = place.commit("one")?;
@@ -246,12 +278,8 @@ fn branches_and_tags_come_and_go() -> Outcome {
     let operations = place.records(&["op", "log", "--json"])?;
     assert_eq!(operations[0]["command"], "dmv tag -d v1");
     assert_eq!(operations[0]["undone"], false);
-    Ok(())
-}
 
-#[test]
-fn checkout_refuses_what_would_be_lost() -> Outcome {
-    let place = Place::with_repository()?;
+    // Checkout refuses what would be lost.
     place.write("a", "1")?;
     let one = place.commit("one")?;
     place.write("a", "2")?;
@@ -415,24 +443,9 @@ fn a_diff_shows_lines_of_text_and_ranges_of_anything_else() -> Outcome {
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_failure() -> Outcome {
+fn an_export_needs_no_worktree_and_writes_into_what_is_no_regular_file() -> Outcome {
     let place = Place::with_repository()?;
-    place.write("clip", noise(1, 2_000_000))?;
-    place.commit("one")?;
-    let mut child = place
-        .command(&["cat", "@:clip"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    drop(child.stdout.take());
-    let output = child.wait_with_output()?;
-    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
-    Ok(())
-}
-
-#[test]
-fn an_export_needs_no_worktree() -> Outcome {
-    let place = Place::with_repository()?;
+    // An export needs no worktree.
     place.write("d/a", "abc")?;
     std::os::unix::fs::symlink("d/a", place.work().join("link"))?;
     fs::create_dir(place.work().join("empty"))?;
@@ -449,11 +462,8 @@ fn an_export_needs_no_worktree() -> Outcome {
     assert_eq!(names, ["d/a", "empty/", "link"]);
     place.fails(2, &["export", "@"])?;
     place.fails(2, &["export", "@", "--to", "a", "--tar", "b"])?;
-    Ok(())
-}
 
-#[test]
-fn an_archive_is_written_into_what_is_no_regular_file() -> Outcome {
+    // An archive is written into what is no regular file.
     use std::os::unix::fs::FileTypeExt;
     let place = Place::with_repository()?;
     place.write("a", "abc")?;
@@ -479,42 +489,5 @@ fn an_archive_is_written_into_what_is_no_regular_file() -> Outcome {
     place.ok(&["export", "@", "--tar", "../link"])?;
     assert_eq!(fs::read(linked)?, piped);
     assert_eq!(place.run(&["export", "@", "--tar", "-"])?.stdout, piped);
-    Ok(())
-}
-
-#[test]
-fn verify_finds_damage_and_says_where() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("clip", noise(1, 400_000))?;
-    place.commit("one")?;
-    let report = place.json(&["verify", "--full", "--json"])?;
-    assert_eq!(
-        (&report["ok"], &report["absent"]),
-        (&true.into(), &0.into())
-    );
-    let mut packs: Vec<_> = fs::read_dir(place.work().join(".dmv/packs"))?
-        .filter_map(|entry| entry.ok())
-        .filter_map(|entry| Some((entry.metadata().ok()?.len(), entry.path())))
-        .collect();
-    packs.sort();
-    let (len, largest) = packs.pop().ok_or("no pack")?;
-    let mut bytes = fs::read(&largest)?;
-    bytes[len as usize / 2] ^= 0xff;
-    fs::write(&largest, bytes)?;
-    let output = place.run(&["verify", "--json"])?;
-    assert_eq!(output.status.code(), Some(7));
-    let report: Value = serde_json::from_slice(&output.stdout)?;
-    assert_eq!(
-        (&report["ok"], &report["damaged"][0]["paths"][0]),
-        (&false.into(), &"clip".into())
-    );
-    place.fails(7, &["cat", "@:clip"])?;
-    Ok(())
-}
-
-#[test]
-fn completions_are_printed() -> Outcome {
-    let place = Place::new()?;
-    assert!(place.ok(&["completions", "bash"])?.contains("dmv"));
     Ok(())
 }

@@ -46,8 +46,63 @@ fn with_everything() -> Outcome<Place> {
 }
 
 #[test]
-fn words_of_each_kind_are_offered() -> Outcome {
+fn nothing_is_offered_outside_of_a_repository() -> Outcome {
+    let place = Place::new()?;
+    place.write("notes.txt", "one\n")?;
+    for words in [
+        &["checkout", "m"][..],
+        &["tag", "-d", "v"],
+        &["push", "o"],
+        &["rm", "n"],
+        &["cat", "@:n"],
+        &["stash", "pop", "0"],
+        &["worktree", "remove", "../"],
+        &["-C", "nowhere", "checkout", "m"],
+    ] {
+        assert_eq!(offered(&place, words)?, [""; 0], "{words:?}");
+    }
+    // The user's own settings can be changed everywhere.
+    let found = offered(&place, &["config", "set", "user.n"])?;
+    assert_eq!(found, ["user.name"]);
+    Ok(())
+}
+
+/// All files below a directory with their content and their time.
+fn state(dir: &Path) -> Outcome<Vec<String>> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let found = fs::symlink_metadata(&path)?;
+        out.push(format!("{path:?} {} {:?}", found.len(), found.modified()?));
+        if found.is_dir() {
+            out.extend(state(&path)?);
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+#[test]
+fn words_of_each_kind_are_offered_nothing_is_written_and_bash_completes_with_the_script() -> Outcome
+{
     let place = with_everything()?;
+    // Asking writes nothing.
+    let dmv = place.work().join(".dmv");
+    let before = state(&dmv)?;
+    for words in [
+        &["checkout", ""][..],
+        &["push", ""],
+        &["restore", "media/"],
+        &["cat", "@:"],
+        &["stash", "show", ""],
+        &["worktree", "remove", ""],
+        &["config", "set", ""],
+    ] {
+        assert!(!offered(&place, words)?.is_empty(), "{words:?}");
+    }
+    assert_eq!(state(&dmv)?, before);
+
+    // Words of each kind are offered.
     for (words, expected) in [
         (&["checkout", "ma"][..], &["main"][..]),
         (&["checkout", "re"], &["regrade", "release-1"]),
@@ -104,63 +159,41 @@ fn words_of_each_kind_are_offered() -> Outcome {
         assert_eq!(found, expected, "{words:?}");
     }
     assert!(offered(&place, &["stash", "pop", ""])?.contains(&"0".to_owned()));
-    Ok(())
-}
 
-#[test]
-fn nothing_is_offered_outside_of_a_repository() -> Outcome {
-    let place = Place::new()?;
-    place.write("notes.txt", "one\n")?;
-    for words in [
-        &["checkout", "m"][..],
-        &["tag", "-d", "v"],
-        &["push", "o"],
-        &["rm", "n"],
-        &["cat", "@:n"],
-        &["stash", "pop", "0"],
-        &["worktree", "remove", "../"],
-        &["-C", "nowhere", "checkout", "m"],
+    // Bash completes with the script.
+    let bash = Command::new("bash").arg("--version").output();
+    if !bash.is_ok_and(|done| done.status.success()) {
+        return Ok(());
+    }
+    for (line, words, last, expected) in [
+        ("dmv checkout ma", &["checkout", "ma"][..], "ma", "main\n"),
+        (
+            "dmv rm my\\ n",
+            &["rm", "my\\ n"],
+            "my\\ n",
+            "my notes.txt\n",
+        ),
+        ("dmv rm \"my n", &["rm", "\"my n"], "my n", "my notes.txt\n"),
+        // bash splits at these characters, and replaces only what is after them.
+        (
+            "dmv cat @:media/c",
+            &["cat", "@:", "media/c"],
+            "media/c",
+            "media/clip one.mov\n",
+        ),
+        ("dmv cat @:", &["cat", "@:"], "", "media/\nmy notes.txt\n"),
+        (
+            "dmv cat main:my",
+            &["cat", "main", ":", "my"],
+            "my",
+            "my notes.txt\n",
+        ),
+        ("dmv log @ my", &["log", "@", "my"], "my", "my notes.txt\n"),
+        ("dmv --color=n", &["--color", "=", "n"], "n", "never\n"),
     ] {
-        assert_eq!(offered(&place, words)?, [""; 0], "{words:?}");
+        let found = completed_by_bash(&place, line, words, last)?;
+        assert_eq!(found, expected, "{line}");
     }
-    // The user's own settings can be changed everywhere.
-    let found = offered(&place, &["config", "set", "user.n"])?;
-    assert_eq!(found, ["user.name"]);
-    Ok(())
-}
-
-/// All files below a directory with their content and their time.
-fn state(dir: &Path) -> Outcome<Vec<String>> {
-    let mut out = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let found = fs::symlink_metadata(&path)?;
-        out.push(format!("{path:?} {} {:?}", found.len(), found.modified()?));
-        if found.is_dir() {
-            out.extend(state(&path)?);
-        }
-    }
-    out.sort();
-    Ok(out)
-}
-
-#[test]
-fn asking_writes_nothing() -> Outcome {
-    let place = with_everything()?;
-    let dmv = place.work().join(".dmv");
-    let before = state(&dmv)?;
-    for words in [
-        &["checkout", ""][..],
-        &["push", ""],
-        &["restore", "media/"],
-        &["cat", "@:"],
-        &["stash", "show", ""],
-        &["worktree", "remove", ""],
-        &["config", "set", ""],
-    ] {
-        assert!(!offered(&place, words)?.is_empty(), "{words:?}");
-    }
-    assert_eq!(state(&dmv)?, before);
     Ok(())
 }
 
@@ -207,46 +240,4 @@ fn completed_by_bash(place: &Place, line: &str, words: &[&str], last: &str) -> O
         "{words:?}"
     );
     Ok(String::from_utf8(output.stdout)?)
-}
-
-#[test]
-fn bash_completes_with_the_script() -> Outcome {
-    if !Command::new("bash")
-        .arg("--version")
-        .output()
-        .is_ok_and(|done| done.status.success())
-    {
-        return Ok(());
-    }
-    let place = with_everything()?;
-    for (line, words, last, expected) in [
-        ("dmv checkout ma", &["checkout", "ma"][..], "ma", "main\n"),
-        (
-            "dmv rm my\\ n",
-            &["rm", "my\\ n"],
-            "my\\ n",
-            "my notes.txt\n",
-        ),
-        ("dmv rm \"my n", &["rm", "\"my n"], "my n", "my notes.txt\n"),
-        // bash splits at these characters, and replaces only what is after them.
-        (
-            "dmv cat @:media/c",
-            &["cat", "@:", "media/c"],
-            "media/c",
-            "media/clip one.mov\n",
-        ),
-        ("dmv cat @:", &["cat", "@:"], "", "media/\nmy notes.txt\n"),
-        (
-            "dmv cat main:my",
-            &["cat", "main", ":", "my"],
-            "my",
-            "my notes.txt\n",
-        ),
-        ("dmv log @ my", &["log", "@", "my"], "my", "my notes.txt\n"),
-        ("dmv --color=n", &["--color", "=", "n"], "n", "never\n"),
-    ] {
-        let found = completed_by_bash(&place, line, words, last)?;
-        assert_eq!(found, expected, "{line}");
-    }
-    Ok(())
 }

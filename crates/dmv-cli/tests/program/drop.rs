@@ -66,27 +66,9 @@ fn absent(place: &Place, repo: &str) -> Outcome<u64> {
 }
 
 #[test]
-fn a_drop_of_an_older_version_does_not_say_that_the_file_stays_in_the_worktree() -> Outcome {
+fn dropped_files_free_space_come_back_and_are_fetched_where_they_are_needed() -> Outcome {
     let place = place()?;
-    place.write("film/raw/a.mov", "another version")?;
-    place.ok(&["-C", "film", "commit", "-m", "other"])?;
-    place.ok(&["-C", "film", "push", "nas"])?;
-    let done = place.json(&["-C", "film", "drop", "@~1:raw/a.mov", "--json"])?;
-    assert_eq!(
-        (&done["files"], &done["in_worktree"]),
-        (&1.into(), &0.into())
-    );
-    let done = place.json(&["-C", "film", "drop", "@:raw/b.mov", "--json"])?;
-    assert_eq!(
-        (&done["files"], &done["in_worktree"]),
-        (&1.into(), &1.into())
-    );
-    Ok(())
-}
-
-#[test]
-fn dropped_files_free_space_and_come_back() -> Outcome {
-    let place = place()?;
+    // Dropped files free space and come back.
     let before = stored(&place, "film")?;
     let done = place.json(&["-C", "film", "drop", "raw", "--json"])?;
     assert_eq!(done["files"], 2);
@@ -125,49 +107,8 @@ fn dropped_files_free_space_and_come_back() -> Outcome {
     place.ok(&["-C", "film", "--offline", "checkout", "main"])?;
     place.ok(&["-C", "film", "recover"])?;
     assert_eq!(absent(&place, "film")?, 0);
-    Ok(())
-}
 
-#[test]
-fn what_a_command_has_brought_back_or_stored_again_is_not_dropped_any_more() -> Outcome {
-    let place = place()?;
-    let slice = place.work().join("film/.dmv/slice");
-    place.ok(&["-C", "nas", "remote", "add", "film", "../film"])?;
-    place.ok(&["-C", "film", "drop", "raw"])?;
-    // A directory that comes as a whole, and a file.
-    place.ok(&["-C", "film", "checkout", "@~1"])?;
-    assert!(slice.exists());
-    place.ok(&["-C", "film", "checkout", "main"])?;
-    assert!(!slice.exists());
-    place.ok(&["-C", "film", "drop", "raw/a.mov", "shots/1"])?;
-    let cat = |args: &[&str]| -> Outcome {
-        let args = [&["-C", "film", "--offline", "cat", "main:raw/a.mov"], args].concat();
-        assert_eq!(place.run(&args)?.status.code(), Some(0));
-        Ok(())
-    };
-    let range = ["-C", "film", "cat", "main:raw/a.mov", "--range", "0-10"];
-    assert_eq!(place.run(&range)?.stdout.len(), 10);
-    cat(&["--range", "0-10"])?;
-    place.fails(5, &["-C", "nas", "drop", "raw/a.mov"])?;
-    fs::remove_file(place.work().join("film/raw/a.mov"))?;
-    place.ok(&["-C", "film", "restore", "raw/a.mov"])?;
-    // It is held for others, and another drop does not free it.
-    place.ok(&["-C", "nas", "drop", "raw/a.mov"])?;
-    place.ok(&["-C", "nas", "get", "main:raw/a.mov"])?;
-    place.ok(&["-C", "film", "drop", "raw/b.mov", "shots/2"])?;
-    cat(&[])?;
-    // The same content again, under another name.
-    let (from, to) = ("film/raw/b.mov", "film/raw/again.mov");
-    fs::copy(place.work().join(from), place.work().join(to))?;
-    place.ok(&["-C", "film", "commit", "-m", "again"])?;
-    place.ok(&["-C", "film", "get", "shots"])?;
-    assert!(!slice.exists());
-    Ok(())
-}
-
-#[test]
-fn a_file_that_was_shown_whole_is_not_dropped_any_more() -> Outcome {
-    let place = place()?;
+    // A file that was shown whole is not dropped any more.
     place.ok(&["-C", "film", "drop", "raw/a.mov"])?;
     let dropped = || -> Outcome<serde_json::Value> {
         let status = place.json(&["-C", "film", "status", "--json"])?;
@@ -181,12 +122,56 @@ fn a_file_that_was_shown_whole_is_not_dropped_any_more() -> Outcome {
     assert_eq!(dropped()?, 1);
     assert!(cat(&[])?.status.success());
     assert!(dropped()?.is_null());
+
+    // A push of content that was dropped fetches it or names the file.
+    place.ok(&["-C", "film", "drop", "raw/a.mov"])?;
+    place.ok(&["init", "--bare", "disk"])?;
+    let push = ["-C", "film", "push", "../disk", "main"];
+    let said = place.fails(6, &[&["--offline"], &push[..]].concat())?;
+    assert!(
+        said.contains("'raw/a.mov' is absent") && said.contains("nas was not asked"),
+        "{said}"
+    );
+    assert!(said.contains("hint: dmv get "), "{said}");
+    // Otherwise the push fetches it first.
+    place.ok(&push)?;
+    place.ok(&["-C", "disk", "verify"])?;
+
+    // Of a directory that is not here nothing is dropped.
+    place.ok(&["clone", "nas", "part", "--subset", "raw"])?;
+    assert_eq!(
+        place.ok(&["-C", "part", "drop", "shots"])?,
+        "nothing to drop: this content is already absent\n"
+    );
+    let done = place.json(&["-C", "part", "drop", "@:raw", "@:shots", "--json"])?;
+    assert_eq!(done["files"], 2);
+    // Nor is it looked for among what was dropped and has to come again.
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let said = place.fails(6, &["-C", "part", "get", "shots", "raw"])?;
+    assert!(said.contains("origin may have it"), "{said}");
+
+    fs::rename(place.work().join("away"), place.work().join("nas"))?;
+    // A drop of an older version does not say that the file stays in the worktree.
+    place.write("film/raw/a.mov", "another version")?;
+    place.ok(&["-C", "film", "commit", "-m", "other"])?;
+    place.ok(&["-C", "film", "push", "nas"])?;
+    let done = place.json(&["-C", "film", "drop", "@~1:raw/a.mov", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["in_worktree"]),
+        (&1.into(), &0.into())
+    );
+    let done = place.json(&["-C", "film", "drop", "@:raw/b.mov", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["in_worktree"]),
+        (&1.into(), &1.into())
+    );
     Ok(())
 }
 
 #[test]
-fn a_pack_that_cannot_be_freed_now_is_told_with_the_reason() -> Outcome {
+fn packs_in_use_damaged_copies_and_absent_peers_are_told() -> Outcome {
     let place = place()?;
+    // A pack that cannot be freed now is told with the reason.
     let locks = lock_packs(&place, "film")?;
     let done = place.json(&["-C", "film", "drop", "raw/a.mov", "--json"])?;
     assert_eq!(done["freed_bytes"], 0, "{done}");
@@ -204,6 +189,31 @@ fn a_pack_that_cannot_be_freed_now_is_told_with_the_reason() -> Outcome {
     let before = stored(&place, "film")?;
     place.ok(&["-C", "film", "drop", "shots/1"])?;
     assert!(stored(&place, "film")? + 100_000 < before);
+
+    place.ok(&["-C", "film", "get", "raw", "shots"])?;
+    // A damaged copy and an absent peer do not count.
+    for path in fs::read_dir(place.work().join("nas/packs"))? {
+        let path = path?.path();
+        let mut bytes = fs::read(&path)?;
+        if bytes.len() > 1 << 20 {
+            let middle = bytes.len() / 2;
+            bytes[middle..middle + 200_000].fill(7);
+            fs::write(&path, bytes)?;
+        }
+    }
+    place.fails(7, &["-C", "nas", "verify"])?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(said.contains("nas does not keep a copy"), "{said}");
+    fs::remove_dir_all(place.work().join("nas"))?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(
+        said.contains("nas did not answer (no repository at"),
+        "{said}"
+    );
+    place.ok(&["-C", "film", "remote", "remove", "nas"])?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(said.contains("no remote is configured"), "{said}");
+    assert_eq!(absent(&place, "film")?, 0);
     Ok(())
 }
 
@@ -250,36 +260,9 @@ fn what_could_be_the_last_copy_is_not_dropped() -> Outcome {
 }
 
 #[test]
-fn a_damaged_copy_and_an_absent_peer_do_not_count() -> Outcome {
+fn what_came_back_is_not_dropped_any_more_also_over_ssh() -> Outcome {
     let place = place()?;
-    for path in fs::read_dir(place.work().join("nas/packs"))? {
-        let path = path?.path();
-        let mut bytes = fs::read(&path)?;
-        if bytes.len() > 1 << 20 {
-            let middle = bytes.len() / 2;
-            bytes[middle..middle + 200_000].fill(7);
-            fs::write(&path, bytes)?;
-        }
-    }
-    place.fails(7, &["-C", "nas", "verify"])?;
-    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
-    assert!(said.contains("nas does not keep a copy"), "{said}");
-    fs::remove_dir_all(place.work().join("nas"))?;
-    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
-    assert!(
-        said.contains("nas did not answer (no repository at"),
-        "{said}"
-    );
-    place.ok(&["-C", "film", "remote", "remove", "nas"])?;
-    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
-    assert!(said.contains("no remote is configured"), "{said}");
-    assert_eq!(absent(&place, "film")?, 0);
-    Ok(())
-}
-
-#[test]
-fn a_drop_goes_over_ssh_and_works_without_a_worktree() -> Outcome {
-    let place = place()?;
+    // A drop goes over ssh and works without a worktree.
     let url = format!("ssh://here{}", place.work().join("film").display());
     place.ok(&["-C", "nas", "remote", "add", "film", &url])?;
     let done = place.json(&["-C", "nas", "drop", "*.mov", "--json"])?;
@@ -291,41 +274,38 @@ fn a_drop_goes_over_ssh_and_works_without_a_worktree() -> Outcome {
     place.ok(&["-C", "nas", "get", "raw/a.mov"])?;
     place.ok(&["-C", "nas", "get", "@:raw"])?;
     assert_eq!(absent(&place, "nas")?, 0);
-    Ok(())
-}
 
-#[test]
-fn of_a_directory_that_is_not_here_nothing_is_dropped() -> Outcome {
-    let place = place()?;
-    place.ok(&["clone", "nas", "part", "--subset", "raw"])?;
-    assert_eq!(
-        place.ok(&["-C", "part", "drop", "shots"])?,
-        "nothing to drop: this content is already absent\n"
-    );
-    let done = place.json(&["-C", "part", "drop", "@:raw", "@:shots", "--json"])?;
-    assert_eq!(done["files"], 2);
-    // Nor is it looked for among what was dropped and has to come again.
-    fs::rename(place.work().join("nas"), place.work().join("away"))?;
-    let said = place.fails(6, &["-C", "part", "get", "shots", "raw"])?;
-    assert!(said.contains("origin may have it"), "{said}");
-    Ok(())
-}
-
-#[test]
-fn a_push_of_content_that_was_dropped_fetches_it_or_names_the_file() -> Outcome {
-    let place = place()?;
-    place.ok(&["-C", "film", "drop", "raw/a.mov"])?;
-    place.ok(&["init", "--bare", "disk"])?;
-    let push = ["-C", "film", "push", "../disk", "main"];
-    let said = place.fails(6, &[&["--offline"], &push[..]].concat())?;
-    assert!(
-        said.contains("'raw/a.mov' is absent") && said.contains("nas was not asked"),
-        "{said}"
-    );
-    assert!(said.contains("hint: dmv get "), "{said}");
-    // Otherwise the push fetches it first.
-    place.ok(&push)?;
-    place.ok(&["-C", "disk", "verify"])?;
+    // What a command has brought back or stored again is not dropped any more.
+    let slice = place.work().join("film/.dmv/slice");
+    place.ok(&["-C", "film", "drop", "raw"])?;
+    // A directory that comes as a whole, and a file.
+    place.ok(&["-C", "film", "checkout", "@~1"])?;
+    assert!(slice.exists());
+    place.ok(&["-C", "film", "checkout", "main"])?;
+    assert!(!slice.exists());
+    place.ok(&["-C", "film", "drop", "raw/a.mov", "shots/1"])?;
+    let cat = |args: &[&str]| -> Outcome {
+        let args = [&["-C", "film", "--offline", "cat", "main:raw/a.mov"], args].concat();
+        assert_eq!(place.run(&args)?.status.code(), Some(0));
+        Ok(())
+    };
+    let range = ["-C", "film", "cat", "main:raw/a.mov", "--range", "0-10"];
+    assert_eq!(place.run(&range)?.stdout.len(), 10);
+    cat(&["--range", "0-10"])?;
+    place.fails(5, &["-C", "nas", "drop", "raw/a.mov"])?;
+    fs::remove_file(place.work().join("film/raw/a.mov"))?;
+    place.ok(&["-C", "film", "restore", "raw/a.mov"])?;
+    // It is held for others, and another drop does not free it.
+    place.ok(&["-C", "nas", "drop", "raw/a.mov"])?;
+    place.ok(&["-C", "nas", "get", "main:raw/a.mov"])?;
+    place.ok(&["-C", "film", "drop", "raw/b.mov", "shots/2"])?;
+    cat(&[])?;
+    // The same content again, under another name.
+    let (from, to) = ("film/raw/b.mov", "film/raw/again.mov");
+    fs::copy(place.work().join(from), place.work().join(to))?;
+    place.ok(&["-C", "film", "commit", "-m", "again"])?;
+    place.ok(&["-C", "film", "get", "shots"])?;
+    assert!(!slice.exists());
     Ok(())
 }
 

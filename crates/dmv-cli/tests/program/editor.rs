@@ -17,7 +17,8 @@ fn commits(place: &Place) -> Outcome<usize> {
 }
 
 #[test]
-fn at_a_terminal_a_commit_without_a_message_opens_the_editor() -> Outcome {
+fn at_a_terminal_a_commit_opens_the_editor_of_the_user_and_keeps_what_was_written() -> Outcome {
+    // At a terminal a commit without a message opens the editor.
     if !has_script() {
         return Ok(());
     }
@@ -70,11 +71,70 @@ fn at_a_terminal_a_commit_without_a_message_opens_the_editor() -> Outcome {
         (message(&place)?.lines().next(), commits(&place)?),
         (Some("again:"), 1)
     );
+
+    // A message is kept if the commit fails.
+    place.write("notes.txt", "two\n")?;
+    // While the message is written, the repository goes away.
+    let editor = place.script("editor", r#"echo precious > "$1"; mv .dmv/packs .dmv/away"#)?;
+    let seen = place.at_terminal(24, &[("EDITOR", &editor)], &["commit"])?;
+    assert!(seen.exit.is_some_and(|exit| exit > 2), "{}", seen.text);
+    let kept = seen
+        .text
+        .split("dmv commit -F ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let kept = kept.ok_or_else(|| seen.text.clone())?;
+    assert_eq!(fs::read_to_string(kept)?, "precious\n");
+    fs::rename(
+        place.work().join(".dmv/away"),
+        place.work().join(".dmv/packs"),
+    )?;
+    place.ok(&["commit", "-F", kept])?;
+    assert_eq!(message(&place)?, "precious");
+    fs::remove_dir_all(std::path::Path::new(kept).parent().ok_or("no parent")?)?;
+
+    // The user alone names the editor.
+    let (mine, theirs) = (
+        place.script("mine", "echo mine > $1")?,
+        place.script("theirs", "touch $HOME/run")?,
+    );
+    place.fails(2, &["config", "set", "core.editor", &theirs])?;
+    fs::write(
+        place.work().join(".dmv/config.toml"),
+        format!("[core]\neditor = \"{theirs}\"\npager = \"{theirs}\"\n[alias]\nci = \"commit\"\n"),
+    )?;
+    place.write("notes.txt", "one\n")?;
+    let seen = place.at_terminal(24, &[("EDITOR", &mine)], &["commit"])?;
+    assert_eq!(
+        (seen.exit, &message(&place)?[..]),
+        (Some(0), "mine"),
+        "{}",
+        seen.text
+    );
+    assert!(
+        seen.text
+            .contains("sets core.editor; a repository cannot set it"),
+        "{}",
+        seen.text
+    );
+    assert!(!place.home().join("run").exists());
+    place.ok(&[
+        "config",
+        "set",
+        "--user",
+        "core.editor",
+        &format!("{mine} #"),
+    ])?;
+    assert_eq!(
+        place.ok(&["config", "get", "core.editor"])?,
+        format!("{mine} #\n")
+    );
     Ok(())
 }
 
 #[test]
-fn an_empty_message_or_a_failed_editor_commits_nothing() -> Outcome {
+fn an_empty_message_commits_nothing_and_the_draft_folds_directories() -> Outcome {
+    // An empty message or a failed editor commits nothing.
     if !has_script() {
         return Ok(());
     }
@@ -106,6 +166,24 @@ fn an_empty_message_or_a_failed_editor_commits_nothing() -> Outcome {
         "{}",
         seen.text
     );
+
+    // The draft folds directories as status does.
+    for n in 0..3 {
+        place.write(format!("old/{n}"), format!("old {n} with some text\n"))?;
+        place.write(format!("gone/{n}"), format!("{n}"))?;
+    }
+    place.commit("first")?;
+    fs::rename(place.work().join("old"), place.work().join("moved"))?;
+    fs::remove_dir_all(place.work().join("gone"))?;
+    place.write("new/a", "x")?;
+    let editor = place.script("editor", EDITOR)?;
+    let env = [("EDITOR", &editor[..]), ("SAYS", "second")];
+    let seen = place.at_terminal(24, &env, &["commit"])?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    let found = fs::read_to_string(place.home().join("found"))?;
+    let listed = "#   deleted   gone/ (3 files)\n#   renamed   old/ -> moved/ (3 files)\n\
+                  #   added     new/ (1 file)\n";
+    assert!(found.contains(listed), "{found}");
     Ok(())
 }
 
@@ -178,31 +256,6 @@ fn whoever_has_named_no_editor_is_asked_for_one_line() -> Outcome {
 }
 
 #[test]
-fn the_draft_folds_directories_as_status_does() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let place = Place::with_repository()?;
-    for n in 0..3 {
-        place.write(format!("old/{n}"), format!("old {n} with some text\n"))?;
-        place.write(format!("gone/{n}"), format!("{n}"))?;
-    }
-    place.commit("first")?;
-    fs::rename(place.work().join("old"), place.work().join("moved"))?;
-    fs::remove_dir_all(place.work().join("gone"))?;
-    place.write("new/a", "x")?;
-    let editor = place.script("editor", EDITOR)?;
-    let env = [("EDITOR", &editor[..]), ("SAYS", "second")];
-    let seen = place.at_terminal(24, &env, &["commit"])?;
-    assert_eq!(seen.exit, Some(0), "{}", seen.text);
-    let found = fs::read_to_string(place.home().join("found"))?;
-    let listed = "#   deleted   gone/ (3 files)\n#   renamed   old/ -> moved/ (3 files)\n\
-                  #   added     new/ (1 file)\n";
-    assert!(found.contains(listed), "{found}");
-    Ok(())
-}
-
-#[test]
 fn the_first_commit_without_a_name_says_once_how_to_set_one() -> Outcome {
     let mut place = Place::with_repository()?;
     place.env = vec![
@@ -256,83 +309,9 @@ fn the_first_commit_without_a_name_says_once_how_to_set_one() -> Outcome {
 }
 
 #[test]
-fn a_message_is_kept_if_the_commit_fails() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let place = Place::with_repository()?;
-    place.write("notes.txt", "one\n")?;
-    place.commit("first")?;
-    place.write("notes.txt", "two\n")?;
-    // While the message is written, the repository goes away.
-    let editor = place.script("editor", r#"echo precious > "$1"; mv .dmv/packs .dmv/away"#)?;
-    let seen = place.at_terminal(24, &[("EDITOR", &editor)], &["commit"])?;
-    assert!(seen.exit.is_some_and(|exit| exit > 2), "{}", seen.text);
-    let kept = seen
-        .text
-        .split("dmv commit -F ")
-        .nth(1)
-        .and_then(|rest| rest.lines().next());
-    let kept = kept.ok_or_else(|| seen.text.clone())?;
-    assert_eq!(fs::read_to_string(kept)?, "precious\n");
-    fs::rename(
-        place.work().join(".dmv/away"),
-        place.work().join(".dmv/packs"),
-    )?;
-    place.ok(&["commit", "-F", kept])?;
-    assert_eq!(message(&place)?, "precious");
-    Ok(fs::remove_dir_all(
-        std::path::Path::new(kept).parent().ok_or("no parent")?,
-    )?)
-}
-
-#[test]
-fn the_user_alone_names_the_editor() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let place = Place::with_repository()?;
-    let (mine, theirs) = (
-        place.script("mine", "echo mine > $1")?,
-        place.script("theirs", "touch $HOME/run")?,
-    );
-    place.fails(2, &["config", "set", "core.editor", &theirs])?;
-    fs::write(
-        place.work().join(".dmv/config.toml"),
-        format!("[core]\neditor = \"{theirs}\"\npager = \"{theirs}\"\n[alias]\nci = \"commit\"\n"),
-    )?;
-    place.write("notes.txt", "one\n")?;
-    let seen = place.at_terminal(24, &[("EDITOR", &mine)], &["commit"])?;
-    assert_eq!(
-        (seen.exit, &message(&place)?[..]),
-        (Some(0), "mine"),
-        "{}",
-        seen.text
-    );
-    assert!(
-        seen.text
-            .contains("sets core.editor; a repository cannot set it"),
-        "{}",
-        seen.text
-    );
-    assert!(!place.home().join("run").exists());
-    place.ok(&[
-        "config",
-        "set",
-        "--user",
-        "core.editor",
-        &format!("{mine} #"),
-    ])?;
-    assert_eq!(
-        place.ok(&["config", "get", "core.editor"])?,
-        format!("{mine} #\n")
-    );
-    Ok(())
-}
-
-#[test]
-fn without_a_terminal_a_commit_needs_a_message() -> Outcome {
+fn without_a_terminal_a_commit_has_the_message_date_and_branch_that_were_given() -> Outcome {
     let mut place = Place::with_repository()?;
+    // Without a terminal a commit needs a message.
     place.env = vec![("EDITOR", "touch".into())];
     place.write("notes.txt", "one\n")?;
     let said = place.fails(2, &["commit"])?;
@@ -344,12 +323,8 @@ fn without_a_terminal_a_commit_needs_a_message() -> Outcome {
     place.write("notes.txt", "two\n")?;
     place.ok(&["commit", "--amend"])?;
     assert_eq!((message(&place)?.as_str(), commits(&place)?), ("first", 1));
-    Ok(())
-}
 
-#[test]
-fn a_commit_has_the_date_that_was_given() -> Outcome {
-    let place = Place::with_repository()?;
+    // A commit has the date that was given.
     place.write("notes.txt", "one\n")?;
     let date = "2001-02-03T04:05:06+07:00";
     place.ok(&["commit", "-m", "old", "--date", date])?;
@@ -368,13 +343,9 @@ fn a_commit_has_the_date_that_was_given() -> Outcome {
     assert_eq!(record["time"], "2002-02-03T04:05:06+00:00");
     assert_eq!(record["author"], "Bob <bob@example.org>");
     place.fails(2, &["commit", "-m", "x", "--date", "soon"])?;
-    Ok(())
-}
 
-#[test]
-fn a_commit_on_no_branch_says_so() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("notes.txt", "one\n")?;
+    // A commit on no branch says so.
+    place.write("notes.txt", "1\n")?;
     let id = place.commit("first")?;
     place.ok(&["checkout", &id])?;
     place.write("notes.txt", "two\n")?;

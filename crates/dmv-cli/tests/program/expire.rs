@@ -179,51 +179,6 @@ fn what_the_view_names_stays_whatever_a_rule_says() -> Outcome {
     Ok(())
 }
 
-/// The hint of a failed read is a command that helps once a remote has the content again.
-#[test]
-fn the_hint_for_an_expired_version_names_its_revision() -> Outcome {
-    let place = place(4, "*.exr keep=last:1\n")?;
-    place.ok(&["-C", "film", "expire"])?;
-    fs::rename(place.work().join("nas"), place.work().join("away"))?;
-    let at = place.ok(&["-C", "film", "log", "--json"])?;
-    let log: Vec<Value> = at
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
-    let id = log[2]["id"].as_str().ok_or("no id")?[..12].to_owned();
-    let by_id = format!("dmv get {id}:renders/a.exr, when ");
-    for (args, hint) in [
-        (
-            &["cat", "@~2:renders/a.exr"][..],
-            "dmv get @~2:renders/a.exr, when ",
-        ),
-        (
-            &["cat", "main~2:renders/a.exr"],
-            "dmv get main~2:renders/a.exr, when ",
-        ),
-        (
-            &["cat", "@~2:renders/a.exr", "--range", "10-20"],
-            "dmv get @~2:renders/a.exr, when ",
-        ),
-        (&["get", "@~2:renders"], "dmv get @~2:PATH, when "),
-        (&["restore", "--from", "@~2", "renders/a.exr"], &by_id),
-    ] {
-        let said = place.fails(6, &[&["-C", "film"][..], args].concat())?;
-        assert!(said.contains(hint), "{args:?}: {said}");
-    }
-    fs::rename(place.work().join("away"), place.work().join("nas"))?;
-    let got = place.json(&["-C", "film", "get", "@~2:renders/a.exr", "--json"])?;
-    assert_eq!(got["bytes"], 40_000);
-    // Content of the current commit needs no revision, but a path from the root.
-    place.ok(&["-C", "film", "drop", "renders"])?;
-    fs::rename(place.work().join("nas"), place.work().join("away"))?;
-    let said = place.fails(6, &["-C", "film", "cat", "renders/b.exr"])?;
-    assert!(said.contains("dmv get renders/b.exr, when "), "{said}");
-    let said = place.fails(6, &["-C", "film/renders", "cat", "b.exr"])?;
-    assert!(said.contains("dmv get :/renders/b.exr, when "), "{said}");
-    Ok(())
-}
-
 #[test]
 fn rules_that_are_unclear_give_nothing_up() -> Outcome {
     let place = place(3, "*.exr keep=last:1\n/renders keep=first:2\n*.exr text\n")?;
@@ -274,8 +229,9 @@ fn rules_that_are_unclear_give_nothing_up() -> Outcome {
 }
 
 #[test]
-fn local_rules_are_set_listed_undone_and_win() -> Outcome {
+fn local_rules_win_and_what_they_gave_up_comes_back_from_a_remote_alone() -> Outcome {
     let place = place(4, "*.exr keep=last:1\n")?;
+    // Local rules are set listed undone and win.
     place.ok(&["-C", "film", "keep", "set", "a.exr", "all"])?;
     let set = place.json(&["-C", "film", "keep", "set", "a.exr", "last:3", "--json"])?;
     assert_eq!(
@@ -319,12 +275,8 @@ fn local_rules_are_set_listed_undone_and_win() -> Outcome {
     // A clone has the file's rules, not the local ones.
     place.ok(&["clone", "film", "copy"])?;
     assert_eq!(place.records(&["-C", "copy", "keep", "--json"])?.len(), 1);
-    Ok(())
-}
 
-#[test]
-fn undo_passes_over_it_and_says_why_it_cannot_bring_content_back() -> Outcome {
-    let place = place(4, "*.exr keep=last:1\n")?;
+    // Undo passes over it and says why it cannot bring content back.
     place.ok(&["-C", "film", "keep", "set", "*.x", "all"])?;
     place.ok(&["-C", "film", "expire"])?;
     let log = place.records(&["-C", "film", "op", "log", "--json"])?;
@@ -343,6 +295,47 @@ fn undo_passes_over_it_and_says_why_it_cannot_bring_content_back() -> Outcome {
     );
     place.ok(&["-C", "film", "undo"])?;
     verified(&place, "film")?;
+
+    // The hint for an expired version names its revision.
+    // The hint of a failed read is a command that helps once a remote has the content again.
+    place.ok(&["-C", "film", "expire"])?;
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let at = place.ok(&["-C", "film", "log", "--json"])?;
+    let log: Vec<Value> = at
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let id = log[2]["id"].as_str().ok_or("no id")?[..12].to_owned();
+    let by_id = format!("dmv get {id}:renders/a.exr, when ");
+    for (args, hint) in [
+        (
+            &["cat", "@~2:renders/a.exr"][..],
+            "dmv get @~2:renders/a.exr, when ",
+        ),
+        (
+            &["cat", "main~2:renders/a.exr"],
+            "dmv get main~2:renders/a.exr, when ",
+        ),
+        (
+            &["cat", "@~2:renders/a.exr", "--range", "10-20"],
+            "dmv get @~2:renders/a.exr, when ",
+        ),
+        (&["get", "@~2:renders"], "dmv get @~2:PATH, when "),
+        (&["restore", "--from", "@~2", "renders/a.exr"], &by_id),
+    ] {
+        let said = place.fails(6, &[&["-C", "film"][..], args].concat())?;
+        assert!(said.contains(hint), "{args:?}: {said}");
+    }
+    fs::rename(place.work().join("away"), place.work().join("nas"))?;
+    let got = place.json(&["-C", "film", "get", "@~2:renders/a.exr", "--json"])?;
+    assert_eq!(got["bytes"], 40_000);
+    // Content of the current commit needs no revision, but a path from the root.
+    place.ok(&["-C", "film", "drop", "renders"])?;
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let said = place.fails(6, &["-C", "film", "cat", "renders/b.exr"])?;
+    assert!(said.contains("dmv get renders/b.exr, when "), "{said}");
+    let said = place.fails(6, &["-C", "film/renders", "cat", "b.exr"])?;
+    assert!(said.contains("dmv get :/renders/b.exr, when "), "{said}");
     Ok(())
 }
 

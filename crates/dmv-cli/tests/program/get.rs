@@ -144,23 +144,6 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
 }
 
 #[test]
-fn who_is_believed_to_have_it_is_named_with_the_hint() -> Outcome {
-    let place = place()?;
-    // One that answers and lacks it, one that has it, and one that was never there.
-    place.ok(&["clone", "film", "other", "--meta-only"])?;
-    for (name, at) in [("lacks", "../other"), ("never", "../nowhere")] {
-        place.ok(&["-C", "meta", "remote", "add", name, at])?;
-    }
-    place.ok(&["-C", "meta", "fetch", "lacks"])?;
-    hide(&place, true)?;
-    let said = place.fails(6, &["-C", "meta", "get", "text"])?;
-    assert!(said.contains("lacks does not have it"), "{said}");
-    let hint = "hint: dmv get text, when origin is reachable\n";
-    assert!(said.contains(hint), "{said}");
-    Ok(())
-}
-
-#[test]
 fn get_brings_paths_and_patterns_and_says_what_is_left() -> Outcome {
     let place = place()?;
     let all = absent(&place, "meta")?;
@@ -185,8 +168,9 @@ fn get_brings_paths_and_patterns_and_says_what_is_left() -> Outcome {
 }
 
 #[test]
-fn directories_outside_of_a_slice_are_brought_with_all_under_them() -> Outcome {
+fn what_one_remote_lacks_the_next_is_asked_for_and_who_may_have_it_is_named() -> Outcome {
     let place = place()?;
+    // Directories outside of a slice are brought with all under them.
     let url = format!("ssh://here{}", place.work().join("film").display());
     place.ok(&["clone", &url, "part", "--subset", "text"])?;
     assert!(place.ok(&["-C", "part", "ls", "@:shots"])?.contains("17"));
@@ -207,12 +191,25 @@ fn directories_outside_of_a_slice_are_brought_with_all_under_them() -> Outcome {
     place.ok(&["-C", "part", "verify"])?;
     // Merges read directories that only one side has changed by their ids alone.
     place.ok(&["-C", "part", "merge", "origin/side"])?;
-    Ok(())
-}
 
-#[test]
-fn what_one_remote_lacks_the_next_is_asked_for() -> Outcome {
-    let place = place()?;
+    // Who is believed to have it is named with the hint.
+    // One that answers and lacks it, one that has it, and one that was never there.
+    place.ok(&["clone", "film", "other", "--meta-only"])?;
+    for (name, at) in [("lacks", "../other"), ("never", "../nowhere")] {
+        place.ok(&["-C", "meta", "remote", "add", name, at])?;
+    }
+    place.ok(&["-C", "meta", "fetch", "lacks"])?;
+    hide(&place, true)?;
+    let said = place.fails(6, &["-C", "meta", "get", "text"])?;
+    assert!(said.contains("lacks does not have it"), "{said}");
+    let hint = "hint: dmv get text, when origin is reachable\n";
+    assert!(said.contains(hint), "{said}");
+
+    hide(&place, false)?;
+    for name in ["lacks", "never"] {
+        place.ok(&["-C", "meta", "remote", "remove", name])?;
+    }
+    // What one remote lacks the next is asked for.
     // Each of two disks has a part; the first remote is not there at all.
     place.ok(&["clone", "film", "one", "--subset", "text"])?;
     place.ok(&["clone", "film", "two", "--subset", "shots"])?;

@@ -138,8 +138,9 @@ fn a_date_is_a_revision() -> Outcome {
 }
 
 #[test]
-fn remote_branches_and_tags_are_listed_and_sent_at_once() -> Outcome {
+fn branches_and_tags_are_listed_and_sent_at_once_and_the_program_has_the_guide() -> Outcome {
     let place = Place::with_repository()?;
+    // Remote branches and tags are listed and sent at once.
     place.write("notes.txt", "one\n")?;
     place.commit("first")?;
     place.ok(&["clone", "--bare", ".", "../nas"])?;
@@ -174,12 +175,27 @@ fn remote_branches_and_tags_are_listed_and_sent_at_once() -> Outcome {
     }
     let said = place.fails(2, &["push", "nas", "--tags"])?;
     assert!(said.contains("there is no tag to send"), "{said}");
-    Ok(())
-}
 
-#[test]
-fn the_program_has_the_guide() -> Outcome {
-    let place = Place::new()?;
+    // A further worktree can have a subset.
+    place.write("titles/a", "a\n")?;
+    place.write("shots/b", "b\n")?;
+    place.commit("first")?;
+    place.ok(&["worktree", "add", "../titles", "--subset", "titles"])?;
+    let there = place.dir.path().join("titles");
+    assert!(there.join("titles/a").exists() && !there.join("shots").exists());
+    let status = place.json(&["-C", "../titles", "status", "--json"])?;
+    assert_eq!(
+        (&status["clean"], &status["subset"]),
+        (&true.into(), &serde_json::json!(["titles"]))
+    );
+    // What it commits has the rest.
+    fs::write(there.join("titles/a"), "changed\n")?;
+    place.ok(&["-C", "../titles", "commit", "-m", "second"])?;
+    assert_eq!(place.ok(&["cat", "titles:shots/b"])?, "b\n");
+    let said = place.run(&["worktree", "add", "../other", "--subset", "nope"])?;
+    assert!(String::from_utf8(said.stderr)?.contains("nothing in the commit matches"));
+
+    // The program has the guide.
     let page = place.ok(&["help", "undoing"])?;
     assert!(page.starts_with("# Undoing\n"), "{page}");
     let list = place.ok(&["help", "topics"])?;
@@ -279,28 +295,5 @@ fn what_is_printed_for_people_fits_a_terminal_and_has_colours() -> Outcome {
     );
     let back = place.run(&["checkout", "main"])?;
     assert_eq!(String::from_utf8(back.stderr)?, "");
-    Ok(())
-}
-
-#[test]
-fn a_further_worktree_can_have_a_subset() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("titles/a", "a\n")?;
-    place.write("shots/b", "b\n")?;
-    place.commit("first")?;
-    place.ok(&["worktree", "add", "../titles", "--subset", "titles"])?;
-    let there = place.dir.path().join("titles");
-    assert!(there.join("titles/a").exists() && !there.join("shots").exists());
-    let status = place.json(&["-C", "../titles", "status", "--json"])?;
-    assert_eq!(
-        (&status["clean"], &status["subset"]),
-        (&true.into(), &serde_json::json!(["titles"]))
-    );
-    // What it commits has the rest.
-    fs::write(there.join("titles/a"), "changed\n")?;
-    place.ok(&["-C", "../titles", "commit", "-m", "second"])?;
-    assert_eq!(place.ok(&["cat", "titles:shots/b"])?, "b\n");
-    let said = place.run(&["worktree", "add", "../other", "--subset", "nope"])?;
-    assert!(String::from_utf8(said.stderr)?.contains("nothing in the commit matches"));
     Ok(())
 }

@@ -66,37 +66,6 @@ fn is_like_film(place: &Place, repo: &str) -> Outcome {
     Ok(())
 }
 
-#[test]
-fn what_lies_below_lost_commits_and_trees_is_healed_in_the_same_run() -> Outcome {
-    let place = place()?;
-    // Nothing is left but refs, and nothing is known of what is lost.
-    for pack in packs(&place, "copy")? {
-        fs::write(&pack, &fs::read(&pack)?[..64])?;
-    }
-    place.ok(&["-C", "copy", "recover"])?;
-    let said = place.fails(7, &["-C", "copy", "verify"])?;
-    assert!(said.contains("hint: dmv verify --heal"), "{said}");
-    let (exit, healed) = heal(&place, "copy")?;
-    assert_eq!(exit, Some(0), "{healed}");
-    let list = &healed["healed"];
-    assert_eq!(of_type(list, "commit"), 3, "{list}");
-    assert!(
-        of_type(list, "tree") >= 6 && of_type(list, "list") >= 1,
-        "{list}"
-    );
-    assert!(of_type(list, "chunk") > 20, "{list}");
-    let items = list.as_array().ok_or("a list")?;
-    assert!(
-        items
-            .iter()
-            .all(|item| item["from"] == "peer" && item["peer"] == "origin")
-    );
-    is_like_film(&place, "copy")?;
-    let again = place.json(&["-C", "copy", "verify", "--heal", "--json"])?;
-    assert_eq!(again["healed"], Value::Array(Vec::new()));
-    Ok(())
-}
-
 /// Within each frame, and in none of the indexes at the end.
 fn damage_all_frames(place: &Place, repo: &str) -> Outcome {
     for pack in packs(place, repo)? {
@@ -178,29 +147,51 @@ fn what_nobody_has_is_named_with_what_needs_it() -> Outcome {
 }
 
 #[test]
-fn a_remote_that_does_not_answer_is_named_and_passed_over() -> Outcome {
+fn lost_objects_come_back_with_what_lies_below_them_from_remotes_that_answer() -> Outcome {
     let place = place()?;
-    for pack in packs(&place, "copy")? {
-        fs::write(&pack, &fs::read(&pack)?[..64])?;
-    }
-    place.ok(&["-C", "copy", "recover"])?;
-    fs::rename(place.work().join("film"), place.work().join("away"))?;
-    let said = place.fails(7, &["-C", "copy", "verify", "--heal"])?;
-    assert!(said.contains("origin was skipped"), "{said}");
-    place.ok(&["-C", "copy", "remote", "add", "there", "../away"])?;
-    place.ok(&["-C", "copy", "verify", "--heal"])?;
-    Ok(())
-}
-
-#[test]
-fn nobody_is_asked_where_that_is_not_wanted() -> Outcome {
-    let place = place()?;
+    // Nobody is asked where that is not wanted.
     for pack in packs(&place, "copy")? {
         fs::write(&pack, &fs::read(&pack)?[..64])?;
     }
     place.ok(&["-C", "copy", "recover"])?;
     let said = place.fails(7, &["-C", "copy", "--offline", "verify", "--heal"])?;
     assert!(said.contains("offline: origin was not asked"), "{said}");
+
+    // A remote that does not answer is named and passed over.
+    fs::rename(place.work().join("film"), place.work().join("away"))?;
+    let said = place.fails(7, &["-C", "copy", "verify", "--heal"])?;
+    assert!(said.contains("origin was skipped"), "{said}");
+    place.ok(&["-C", "copy", "remote", "add", "there", "../away"])?;
+    place.ok(&["-C", "copy", "verify", "--heal"])?;
+
+    fs::rename(place.work().join("away"), place.work().join("film"))?;
+    place.ok(&["-C", "copy", "remote", "remove", "there"])?;
+    // What lies below lost commits and trees is healed in the same run.
+    // Nothing is left but refs, and nothing is known of what is lost.
+    for pack in packs(&place, "copy")? {
+        fs::write(&pack, &fs::read(&pack)?[..64])?;
+    }
+    place.ok(&["-C", "copy", "recover"])?;
+    let said = place.fails(7, &["-C", "copy", "verify"])?;
+    assert!(said.contains("hint: dmv verify --heal"), "{said}");
+    let (exit, healed) = heal(&place, "copy")?;
+    assert_eq!(exit, Some(0), "{healed}");
+    let list = &healed["healed"];
+    assert_eq!(of_type(list, "commit"), 3, "{list}");
+    assert!(
+        of_type(list, "tree") >= 6 && of_type(list, "list") >= 1,
+        "{list}"
+    );
+    assert!(of_type(list, "chunk") > 20, "{list}");
+    let items = list.as_array().ok_or("a list")?;
+    assert!(
+        items
+            .iter()
+            .all(|item| item["from"] == "peer" && item["peer"] == "origin")
+    );
+    is_like_film(&place, "copy")?;
+    let again = place.json(&["-C", "copy", "verify", "--heal", "--json"])?;
+    assert_eq!(again["healed"], Value::Array(Vec::new()));
     Ok(())
 }
 

@@ -307,8 +307,9 @@ fn the_paths_that_take_the_space_over_all_history_are_listed() -> Outcome {
 }
 
 #[test]
-fn what_is_given_up_counts_as_stored_only_until_it_is_freed() -> Outcome {
+fn what_all_versions_take_is_summed_as_far_as_it_is_stored() -> Outcome {
     let place = Place::with_repository()?;
+    // What is given up counts as stored only until it is freed.
     for n in 0..4u64 {
         place.write("take.raw", noise(n, 8 << 20))?;
         place.commit("take")?;
@@ -342,12 +343,8 @@ fn what_is_given_up_counts_as_stored_only_until_it_is_freed() -> Outcome {
     assert!(text.contains("3 versions are given up"), "{text}");
     assert_eq!(stored(&["du", "--json", "@~2:take.raw"])?, 0);
     assert!(place.ok(&["du", "--advise"])?.starts_with("no advice: "));
-    Ok(())
-}
 
-#[test]
-fn a_clone_without_all_metadata_says_that_its_sum_is_not_complete() -> Outcome {
-    let place = Place::with_repository()?;
+    // A clone without all metadata says that its sum is not complete.
     fs::create_dir(place.work().join("a"))?;
     fs::create_dir(place.work().join("b"))?;
     for n in 0..2 {

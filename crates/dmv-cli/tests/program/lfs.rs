@@ -3,27 +3,37 @@
 #![cfg(feature = "git")]
 
 use crate::from_git::{git, source};
-use crate::place::Outcome;
 use crate::place::files::read;
+use crate::place::{Outcome, Place};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+
+/// `printf content | sha256sum`
+const SHA256: &str = "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";
+
+/// The path of this content in a store of Git LFS.
+fn stored(lfs: &str) -> String {
+    format!("{lfs}/objects/{}/{}/{SHA256}", &SHA256[..2], &SHA256[2..4])
+}
+
+/// Commits a pointer to this content in `source`, whose store has it.
+fn commit_pointer(place: &Place, path: &str) -> Outcome {
+    place.write(stored("source/.git/lfs"), "content")?;
+    let pointer =
+        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{SHA256}\nsize 7\n");
+    place.write(format!("source/{path}"), pointer)?;
+    git(place, "source", &["add", "-A"])?;
+    git(place, "source", &["commit", "-q", "-m", "large"])?;
+    Ok(())
+}
 
 #[test]
 fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());
     };
-    // printf content | sha256sum
-    let sha256 = "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";
-    let dir = format!("source/.git/lfs/objects/{}/{}", &sha256[..2], &sha256[2..4]);
-    fs::create_dir_all(place.work().join(&dir))?;
-    place.write(format!("{dir}/{sha256}"), "content")?;
-    let pointer =
-        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize 7\n");
-    place.write("source/film.mov", pointer)?;
-    git(&place, "source", &["add", "-A"])?;
-    git(&place, "source", &["commit", "-q", "-m", "large"])?;
+    commit_pointer(&place, "film.mov")?;
     let said = |args: &[&str], code: i32| -> Outcome<String> {
         let done = place.run(args)?;
         assert_eq!(done.status.code(), Some(code), "{args:?}");
@@ -52,11 +62,7 @@ fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
         git(&place, "back.git", &["rev-parse", "main"])?,
         git(&place, "source", &["rev-parse", "main"])?
     );
-    let kept = format!(
-        "back.git/lfs/objects/{}/{}/{sha256}",
-        &sha256[..2],
-        &sha256[2..4]
-    );
+    let kept = stored("back.git/lfs");
     assert_eq!(read(&place, &kept)?, "content");
     // Others may read it as they may read the rest of the repository.
     let mode = |path: &str| -> Outcome<u32> {
@@ -72,16 +78,7 @@ fn a_repository_with_other_ids_is_gone_on_with() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());
     };
-    // printf content | sha256sum
-    let sha256 = "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";
-    let dir = format!("source/.git/lfs/objects/{}/{}", &sha256[..2], &sha256[2..4]);
-    fs::create_dir_all(place.work().join(&dir))?;
-    place.write(format!("{dir}/{sha256}"), "content")?;
-    let pointer =
-        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize 7\n");
-    place.write("source/d/film.mov", pointer)?;
-    git(&place, "source", &["add", "-A"])?;
-    git(&place, "source", &["commit", "-q", "-m", "large"])?;
+    commit_pointer(&place, "d/film.mov")?;
     place.ok(&["import", "git", "source", "film", "--lfs", "here"])?;
     let out = ["-C", "film", "export", "--git", "../content.git"];
     assert_eq!(place.run(&out)?.status.code(), Some(3));
@@ -164,13 +161,7 @@ fn files_become_pointers_of_git_lfs() -> Outcome {
         "*.mov filter=lfs\n*.psd filter=lfs diff=lfs merge=lfs -text\n\
          /d/b[[:space:]]large.bin filter=lfs diff=lfs merge=lfs -text"
     );
-    // printf content | sha256sum
-    let sha256 = "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";
-    let kept = format!(
-        "out.git/lfs/objects/{}/{}/{sha256}",
-        &sha256[..2],
-        &sha256[2..4]
-    );
+    let kept = stored("out.git/lfs");
     assert_eq!(read(&place, &kept)?, "content");
     // Commits that came from Git are what they were.
     let imported = git(&place, "source", &["rev-parse", "main"])?;
@@ -220,9 +211,8 @@ fn files_become_pointers_of_git_lfs() -> Outcome {
         "--lfs-dir",
         "../x.lfs",
     ])?;
-    assert!(read(&place, "x.fi")?.contains(&format!("oid sha256:{sha256}")));
-    let kept = format!("x.lfs/objects/{}/{}/{sha256}", &sha256[..2], &sha256[2..4]);
-    assert_eq!(read(&place, &kept)?, "content");
+    assert!(read(&place, "x.fi")?.contains(&format!("oid sha256:{SHA256}")));
+    assert_eq!(read(&place, &stored("x.lfs"))?, "content");
     for wrong in [">x", "[", ">"] {
         place.fails(
             2,

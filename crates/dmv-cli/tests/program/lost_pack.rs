@@ -63,51 +63,6 @@ fn tells(said: &str, pack: &str) {
 }
 
 #[test]
-fn one_story_of_a_lost_pack_ends_with_everything_there() -> Outcome {
-    let place = place()?;
-    let pack = lose(&place)?;
-    let said = film(&place, 0, &["status"])?;
-    assert!(said.contains(&format!("pack {pack} is missing")), "{said}");
-    assert!(said.contains("dmv verify --heal"), "{said}");
-    tells(&film(&place, 7, &["verify", "--quick"])?, &pack);
-    tells(&film(&place, 7, &["verify"])?, &pack);
-    tells(&film(&place, 7, &["verify", "--quick"])?, &pack);
-    // Whatever needs the content names the pack, not an index.
-    let said = film(&place, 7, &["cat", "@~1:shots/7"])?;
-    assert!(said.contains(&format!("pack {pack} is missing")), "{said}");
-    assert!(said.contains("hint: dmv verify --heal"), "{said}");
-    // Without its row nobody misses the pack. What it had is still missed.
-    let said = film(&place, 0, &["recover"])?;
-    assert!(said.contains(&format!("not found: pack {pack}")), "{said}");
-    assert!(said.contains("60 objects are missing"), "{said}");
-    assert!(said.contains("hint: dmv verify --heal"), "{said}");
-    let said = film(&place, 0, &["status"])?;
-    assert!(
-        said.contains("found 60 objects missing or damaged"),
-        "{said}"
-    );
-    let said = film(&place, 7, &["verify", "--quick"])?;
-    assert!(said.contains("60 objects are missing"), "{said}");
-    // The files have half of it, and the remote the rest.
-    let said = film(&place, 0, &["verify", "--heal"])?;
-    assert!(
-        said.contains("healed: 30 objects, stored again from the worktree"),
-        "{said}"
-    );
-    assert!(
-        said.contains("healed: 30 objects, stored again from nas"),
-        "{said}"
-    );
-    film(&place, 0, &["verify"])?;
-    let said = film(&place, 0, &["status"])?;
-    assert!(!said.contains("damaged"), "{said}");
-    film(&place, 0, &["checkout", "@~1"])?;
-    let read = fs::read_to_string(place.work().join("film/shots/7"))?;
-    assert!(read.starts_with("first 7"), "{read}");
-    Ok(())
-}
-
-#[test]
 fn healing_takes_a_lost_pack_out_of_use_once_nothing_needs_it() -> Outcome {
     let place = place()?;
     let pack = lose(&place)?;
@@ -182,8 +137,9 @@ fn a_quick_check_knows_what_a_full_one_has_found() -> Outcome {
 }
 
 #[test]
-fn all_that_is_affected_is_listed_on_request() -> Outcome {
+fn one_story_of_a_lost_pack_ends_with_everything_there() -> Outcome {
     let place = place()?;
+    // All that is affected is listed on request.
     let pack = lose(&place)?;
     let said = film(&place, 7, &["verify", "--quick", "-v"])?;
     for n in 0..FILES {
@@ -195,5 +151,45 @@ fn all_that_is_affected_is_listed_on_request() -> Outcome {
     assert_eq!(found["lost_packs"][0]["pack"], pack.as_str());
     assert_eq!(found["affected"].as_array().map(Vec::len), Some(FILES));
     assert!(found["lost_bytes"].as_u64() > Some(0), "{found}");
+
+    // One story of a lost pack ends with everything there.
+    let said = film(&place, 0, &["status"])?;
+    assert!(said.contains(&format!("pack {pack} is missing")), "{said}");
+    assert!(said.contains("dmv verify --heal"), "{said}");
+    tells(&film(&place, 7, &["verify", "--quick"])?, &pack);
+    tells(&film(&place, 7, &["verify"])?, &pack);
+    tells(&film(&place, 7, &["verify", "--quick"])?, &pack);
+    // Whatever needs the content names the pack, not an index.
+    let said = film(&place, 7, &["cat", "@~1:shots/7"])?;
+    assert!(said.contains(&format!("pack {pack} is missing")), "{said}");
+    assert!(said.contains("hint: dmv verify --heal"), "{said}");
+    // Without its row nobody misses the pack. What it had is still missed.
+    let said = film(&place, 0, &["recover"])?;
+    assert!(said.contains(&format!("not found: pack {pack}")), "{said}");
+    assert!(said.contains("60 objects are missing"), "{said}");
+    assert!(said.contains("hint: dmv verify --heal"), "{said}");
+    let said = film(&place, 0, &["status"])?;
+    assert!(
+        said.contains("found 60 objects missing or damaged"),
+        "{said}"
+    );
+    let said = film(&place, 7, &["verify", "--quick"])?;
+    assert!(said.contains("60 objects are missing"), "{said}");
+    // The files have half of it, and the remote the rest.
+    let said = film(&place, 0, &["verify", "--heal"])?;
+    assert!(
+        said.contains("healed: 30 objects, stored again from the worktree"),
+        "{said}"
+    );
+    assert!(
+        said.contains("healed: 30 objects, stored again from nas"),
+        "{said}"
+    );
+    film(&place, 0, &["verify"])?;
+    let said = film(&place, 0, &["status"])?;
+    assert!(!said.contains("damaged"), "{said}");
+    film(&place, 0, &["checkout", "@~1"])?;
+    let read = fs::read_to_string(place.work().join("film/shots/7"))?;
+    assert!(read.starts_with("first 7"), "{read}");
     Ok(())
 }

@@ -8,8 +8,34 @@ fn subject(place: &Place) -> Outcome<String> {
 }
 
 #[test]
-fn an_empty_message_is_refused_by_every_command() -> Outcome {
+fn messages_names_and_tests_are_kept_as_given_and_an_empty_message_is_refused() -> Outcome {
     let place = Place::with_repository()?;
+    // A message keeps no mark and no carriage return.
+    place.write("f", "1")?;
+    place.write("../said", "\u{feff}one\r\n\r\n\r\ntwo  \r\n# three\r\n\r\n")?;
+    place.ok(&["commit", "-F", "../said"])?;
+    assert_eq!(subject(&place)?, "one\n\ntwo\n# three");
+    place.ok(&["commit", "--amend", "-m", "new\r\n\r\n"])?;
+    assert_eq!(subject(&place)?, "new");
+
+    // A blank name names nobody.
+    for setting in ["user.name", "user.email"] {
+        place.ok(&["config", "set", "--user", setting, "  "])?;
+    }
+    place.write("f", "b")?;
+    place.commit("one")?;
+    let log = place.records(&["log", "--json"])?;
+    let author = log[0]["author"].to_string();
+    assert!(
+        !author.contains("\"  \"") && !author.contains("\" <") && !author.contains("< "),
+        "{author}"
+    );
+    place.write("f", "2")?;
+    for author in ["<a@b>", "  <a@b>", ""] {
+        place.fails(2, &["commit", "-m", "two", "--author", author])?;
+    }
+
+    // An empty message is refused by every command.
     place.write("f", "1")?;
     place.commit("one")?;
     place.ok(&["checkout", "-b", "side"])?;
@@ -40,45 +66,8 @@ fn an_empty_message_is_refused_by_every_command() -> Outcome {
         place.json(&["status", "--json"])?["changes"][0]["path"],
         "f"
     );
-    Ok(())
-}
 
-#[test]
-fn a_message_keeps_no_mark_and_no_carriage_return() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "1")?;
-    place.write("../said", "\u{feff}one\r\n\r\n\r\ntwo  \r\n# three\r\n\r\n")?;
-    place.ok(&["commit", "-F", "../said"])?;
-    assert_eq!(subject(&place)?, "one\n\ntwo\n# three");
-    place.ok(&["commit", "--amend", "-m", "new\r\n\r\n"])?;
-    assert_eq!(subject(&place)?, "new");
-    Ok(())
-}
-
-#[test]
-fn a_blank_name_names_nobody() -> Outcome {
-    let place = Place::with_repository()?;
-    for setting in ["user.name", "user.email"] {
-        place.ok(&["config", "set", "--user", setting, "  "])?;
-    }
-    place.write("f", "1")?;
-    place.commit("one")?;
-    let log = place.records(&["log", "--json"])?;
-    let author = log[0]["author"].to_string();
-    assert!(
-        !author.contains("\"  \"") && !author.contains("\" <") && !author.contains("< "),
-        "{author}"
-    );
-    place.write("f", "2")?;
-    for author in ["<a@b>", "  <a@b>", ""] {
-        place.fails(2, &["commit", "-m", "two", "--author", author])?;
-    }
-    Ok(())
-}
-
-#[test]
-fn a_test_of_a_bisection_is_shown_as_it_was_given() -> Outcome {
-    let place = Place::with_repository()?;
+    // A test of a bisection is shown as it was given.
     for n in 0..4 {
         place.write("f", n.to_string())?;
         place.commit(&n.to_string())?;

@@ -60,8 +60,9 @@ fn the_branches_and_tags_of_a_mirror_follow_also_backwards() -> Outcome {
 }
 
 #[test]
-fn what_a_mirror_had_of_its_own_comes_back_by_undo() -> Outcome {
+fn what_a_mirror_had_of_its_own_or_has_deleted_comes_back_by_undo() -> Outcome {
     let place = mirrored()?;
+    // What a mirror had of its own comes back by undo.
     // Somebody has pushed to the mirror by mistake.
     place.ok(&["clone", "cache", "second"])?;
     commit(&place, "second", "mine")?;
@@ -76,12 +77,8 @@ fn what_a_mirror_had_of_its_own_comes_back_by_undo() -> Outcome {
     place.ok(&["-C", "cache", "undo"])?;
     assert_eq!(tip(&place, "cache", "main")?, mine);
     place.ok(&["-C", "cache", "verify"])?;
-    Ok(())
-}
 
-#[test]
-fn only_a_sync_with_mirror_deletes_and_undo_brings_back_what_it_was() -> Outcome {
-    let place = mirrored()?;
+    // Only a sync with mirror deletes and undo brings back what it was.
     place.ok(&["-C", "film", "checkout", "regrade"])?;
     commit(&place, "film", "graded")?;
     place.ok(&["-C", "cache", "fetch"])?;

@@ -16,8 +16,9 @@ fn place() -> Outcome<Place> {
 }
 
 #[test]
-fn a_file_moves_with_its_edits_and_undo_and_redo_move_it_back_and_forth() -> Outcome {
+fn files_and_directories_move_with_their_edits_and_are_refused_with_the_way_out() -> Outcome {
     let place = place()?;
+    // A file moves with its edits and undo and redo move it back and forth.
     place.write("a.txt", "edited")?;
     let said = place.ok(&["mv", "a.txt", "c.txt"])?;
     assert_eq!(said, "moved a.txt -> c.txt\n");
@@ -34,12 +35,9 @@ fn a_file_moves_with_its_edits_and_undo_and_redo_move_it_back_and_forth() -> Out
     let done = place.json(&["undo", "--json"])?;
     assert_eq!(done["moved"], json!([{"from": "c.txt", "to": "a.txt"}]));
     assert_eq!(read(&place, "a.txt")?, "edited again");
-    Ok(())
-}
 
-#[test]
-fn status_and_the_next_commit_see_a_rename() -> Outcome {
-    let place = place()?;
+    place.ok(&["restore", "a.txt"])?;
+    // Status and the next commit see a rename.
     place.ok(&["mv", "d", "moved"])?;
     let status = place.json(&["status", "--json"])?;
     let changes = status["changes"].as_array().ok_or("no changes")?;
@@ -55,12 +53,8 @@ fn status_and_the_next_commit_see_a_rename() -> Outcome {
     place.ok(&["undo"])?;
     assert_eq!(read(&place, "d/e/y")?, "y");
     assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
-    Ok(())
-}
 
-#[test]
-fn several_paths_move_into_a_directory_and_nowhere_else() -> Outcome {
-    let place = place()?;
+    // Several paths move into a directory and nowhere else.
     let done = place.json(&["mv", "--json", "a.txt", "b.txt", "d"])?;
     assert_eq!(done["moved"][0], json!({"from": "a.txt", "to": "d/a.txt"}));
     assert_eq!(done["moved"][1], json!({"from": "b.txt", "to": "d/b.txt"}));
@@ -81,12 +75,10 @@ fn several_paths_move_into_a_directory_and_nowhere_else() -> Outcome {
     let done = command.current_dir(place.work().join("d")).status()?;
     assert!(done.success());
     assert_eq!(read(&place, "a.txt")?, "one");
-    Ok(())
-}
 
-#[test]
-fn paths_that_cannot_be_moved_are_refused_with_the_way_out() -> Outcome {
-    let place = place()?;
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    // Paths that cannot be moved are refused with the way out.
     place.write(".dmvignore", "*.tmp\n")?;
     place.write("x.tmp", "x")?;
     let errors = place.fails(20, &["mv", "x.tmp", "y"])?;
@@ -115,8 +107,9 @@ fn paths_that_cannot_be_moved_are_refused_with_the_way_out() -> Outcome {
 }
 
 #[test]
-fn in_a_subset_only_what_is_there_moves() -> Outcome {
+fn neither_what_is_outside_of_the_subset_nor_a_conflict_is_moved() -> Outcome {
     let place = place()?;
+    // In a subset only what is there moves.
     place.ok(&["subset", "set", "d"])?;
     let errors = place.fails(20, &["mv", "a.txt", "d"])?;
     assert!(errors.contains("hint: dmv subset add a.txt"), "{errors}");
@@ -134,12 +127,9 @@ fn in_a_subset_only_what_is_there_moves() -> Outcome {
         errors.contains("outside of the worktree's subset"),
         "{errors}"
     );
-    Ok(())
-}
 
-#[test]
-fn a_conflict_is_not_moved() -> Outcome {
-    let place = place()?;
+    place.ok(&["subset", "clear"])?;
+    // A conflict is not moved.
     place.ok(&["checkout", "-b", "side"])?;
     place.write("a.txt", "theirs")?;
     place.commit("theirs")?;

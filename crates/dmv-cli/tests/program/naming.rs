@@ -24,8 +24,9 @@ fn two_directories() -> Outcome<Place> {
 }
 
 #[test]
-fn head_names_what_the_worktree_is_on_as_in_git() -> Outcome {
+fn commits_and_paths_are_named_as_in_git_and_from_where_the_user_stands() -> Outcome {
     let place = two_directories()?;
+    // Head names what the worktree is on as in git.
     let id = |revision: &str| place.ok(&["log", "-1", "--json", revision]);
     assert_eq!(id("HEAD")?, id("@")?);
     assert_eq!(id("HEAD~1")?, id("@~1")?);
@@ -34,47 +35,8 @@ fn head_names_what_the_worktree_is_on_as_in_git() -> Outcome {
     let err = place.fails(20, &["branch", "HEAD"])?;
     assert!(err.contains("reserved"), "{err}");
     place.fails(20, &["branch", "-m", "main", "HEAD"])?;
-    Ok(())
-}
 
-#[test]
-fn a_dash_names_the_branch_or_commit_before_the_last_checkout() -> Outcome {
-    let place = two_directories()?;
-    let err = place.fails(20, &["checkout", "-"])?;
-    assert!(err.contains("has not been on another branch"), "{err}");
-    place.ok(&["checkout", "-b", "side"])?;
-    place.write("notes.txt", "side\n")?;
-    place.commit("on side")?;
-    place.ok(&["checkout", "-"])?;
-    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
-    assert_eq!(place.ok(&["cat", "@{-1}:notes.txt"])?, "side\n");
-    // It follows a renamed branch, and an undone checkout.
-    place.ok(&["branch", "-m", "side", "aside"])?;
-    let shown = place.ok(&["log", "--oneline", "-"])?;
-    assert!(shown.starts_with(&place.ok(&["log", "--oneline", "aside"])?[..12]));
-    place.ok(&["checkout", "@~1"])?;
-    place.ok(&["checkout", "-"])?;
-    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
-    place.ok(&["undo"])?;
-    assert_eq!(place.json(&["status", "--json"])?["branch"], json!(null));
-    place.ok(&["checkout", "-"])?;
-    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
-    place.ok(&["checkout", "aside"])?;
-    place.ok(&["checkout", "-"])?;
-    place.ok(&["merge", "-"])?;
-    assert_eq!(place.ok(&["cat", "notes.txt"])?, "side\n");
-    place.ok(&["branch", "-d", "aside"])?;
-    let err = place.fails(20, &["checkout", "-"])?;
-    assert!(
-        err.contains("branch 'aside'") && err.contains("deleted"),
-        "{err}"
-    );
-    Ok(())
-}
-
-#[test]
-fn paths_count_from_where_the_user_stands() -> Outcome {
-    let place = two_directories()?;
+    // Paths count from where the user stands.
     assert_eq!(at(&place, "shots", &["ls"])?, "shots/a/\nshots/two.txt\n");
     assert_eq!(at(&place, "shots", &["ls", "a"])?, "shots/a/one.txt\n");
     assert_eq!(
@@ -124,12 +86,39 @@ fn paths_count_from_where_the_user_stands() -> Outcome {
     )?;
     assert!(diff.contains(" shots/two.txt | +1 -1\n"), "{diff}");
     place.fails(20, &["-C", "shots", "cat", "../../outside"])?;
-    Ok(())
-}
 
-#[test]
-fn a_revision_goes_before_a_path_of_the_same_name_and_dmv_says_so() -> Outcome {
-    let place = two_directories()?;
+    // A dash names the branch or commit before the last checkout.
+    let err = place.fails(20, &["checkout", "-"])?;
+    assert!(err.contains("has not been on another branch"), "{err}");
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("notes.txt", "side\n")?;
+    place.commit("on side")?;
+    place.ok(&["checkout", "-"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
+    assert_eq!(place.ok(&["cat", "@{-1}:notes.txt"])?, "side\n");
+    // It follows a renamed branch, and an undone checkout.
+    place.ok(&["branch", "-m", "side", "aside"])?;
+    let shown = place.ok(&["log", "--oneline", "-"])?;
+    assert!(shown.starts_with(&place.ok(&["log", "--oneline", "aside"])?[..12]));
+    place.ok(&["checkout", "@~1"])?;
+    place.ok(&["checkout", "-"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
+    place.ok(&["undo"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], json!(null));
+    place.ok(&["checkout", "-"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
+    place.ok(&["checkout", "aside"])?;
+    place.ok(&["checkout", "-"])?;
+    place.ok(&["merge", "-"])?;
+    assert_eq!(place.ok(&["cat", "notes.txt"])?, "side\n");
+    place.ok(&["branch", "-d", "aside"])?;
+    let err = place.fails(20, &["checkout", "-"])?;
+    assert!(
+        err.contains("branch 'aside'") && err.contains("deleted"),
+        "{err}"
+    );
+
+    // A revision goes before a path of the same name and dmv says so.
     place.write("main/in", "x\n")?;
     place.commit("a directory with the name of the branch")?;
     let output = place.run(&["ls", "main"])?;
@@ -144,12 +133,8 @@ fn a_revision_goes_before_a_path_of_the_same_name_and_dmv_says_so() -> Outcome {
     );
     let err = place.fails(20, &["cat", "nowhere"])?;
     assert!(err.contains("'nowhere' does not exist in @"), "{err}");
-    Ok(())
-}
 
-#[test]
-fn a_log_takes_a_number_and_says_which_path_no_commit_has() -> Outcome {
-    let place = two_directories()?;
+    // A log takes a number and says which path no commit has.
     assert_eq!(place.ok(&["log", "-1", "--oneline"])?.lines().count(), 1);
     assert_eq!(
         place
@@ -183,7 +168,7 @@ fn a_log_takes_a_number_and_says_which_path_no_commit_has() -> Outcome {
             .ok(&["log", "--oneline", "--", "notes.txt"])?
             .lines()
             .count(),
-        2
+        3
     );
     let output = place.run(&["log", "--author", "nobody", "--", "notes.txt"])?;
     assert_eq!(String::from_utf8(output.stderr)?, "no matching commits\n");
@@ -191,8 +176,9 @@ fn a_log_takes_a_number_and_says_which_path_no_commit_has() -> Outcome {
 }
 
 #[test]
-fn a_branch_that_only_remotes_have_is_named_and_a_checkout_makes_it() -> Outcome {
+fn a_branch_that_only_remotes_have_and_a_commit_without_its_content_are_named() -> Outcome {
     let place = two_directories()?;
+    // A branch that only remotes have is named and a checkout makes it.
     place.ok(&["branch", "studio"])?;
     for name in ["one", "two"] {
         place.ok(&["clone", "--bare", ".", &format!("../{name}")])?;
@@ -221,25 +207,8 @@ fn a_branch_that_only_remotes_have_is_named_and_a_checkout_makes_it() -> Outcome
     let err = place.fails(20, &["-C", "../other", "checkout", "studio"])?;
     assert!(err.contains("nas/studio, usb/studio"), "{err}");
     assert!(err.contains("dmv checkout -b studio nas/studio"), "{err}");
-    Ok(())
-}
 
-/// Stores in `ours` the commit of `theirs` without its content, as a fetch does that is cut.
-fn receive_only_the_commit(place: &Place, ours: &str, theirs: &str) -> Outcome<String> {
-    let open = |name: &str| Repo::open(&place.work().join(name));
-    let (ours, theirs) = (open(ours)?, open(theirs)?);
-    let id = theirs.resolve("main")?;
-    let bytes = theirs.objects().read(ObjectType::Commit, &id)?;
-    let bytes = bytes.ok_or("it is stored")?.to_vec();
-    let mut incoming = ours.incoming()?;
-    incoming.add_object(&CheckedObject::new(ObjectType::Commit, bytes)?)?;
-    ours.keep_incoming(incoming)?;
-    Ok(id.to_string())
-}
-
-#[test]
-fn a_commit_that_a_cut_fetch_left_without_its_content_gets_no_name_before_a_fetch() -> Outcome {
-    let place = two_directories()?;
+    // A commit that a cut fetch left without its content gets no name before a fetch.
     place.ok(&["init", "../theirs"])?;
     fs::write(place.dir.path().join("theirs/new.txt"), "new\n")?;
     place.ok(&["-C", "../theirs", "commit", "-m", "new"])?;
@@ -271,4 +240,17 @@ fn a_commit_that_a_cut_fetch_left_without_its_content_gets_no_name_before_a_fetc
     assert_eq!(place.ok(&["cat", "new:new.txt"])?, "new\n");
     place.ok(&["verify"])?;
     Ok(())
+}
+
+/// Stores in `ours` the commit of `theirs` without its content, as a fetch does that is cut.
+fn receive_only_the_commit(place: &Place, ours: &str, theirs: &str) -> Outcome<String> {
+    let open = |name: &str| Repo::open(&place.work().join(name));
+    let (ours, theirs) = (open(ours)?, open(theirs)?);
+    let id = theirs.resolve("main")?;
+    let bytes = theirs.objects().read(ObjectType::Commit, &id)?;
+    let bytes = bytes.ok_or("it is stored")?.to_vec();
+    let mut incoming = ours.incoming()?;
+    incoming.add_object(&CheckedObject::new(ObjectType::Commit, bytes)?)?;
+    ours.keep_incoming(incoming)?;
+    Ok(id.to_string())
 }

@@ -332,12 +332,14 @@ fn with_garbage(place: &Place, at: &str) -> Outcome {
 /// A pack goes only after the database has named it, which takes some space.
 #[test]
 fn gc_on_a_disk_without_a_byte_left_frees_everything() -> Outcome {
+    let place = Place::new()?;
+    with_garbage(&place, "r")?;
     for room in [0, 4, 16, 64, 256] {
-        let place = Place::new()?;
         let Some(disk) = Disk::new(&place.work().join("disk"), 64)? else {
             return skipped("no file system can be mounted here");
         };
-        with_garbage(&place, "disk/r")?;
+        let mut copy = place.command_of("cp", &["-a", "r", "disk/r"]);
+        assert!(copy.status()?.success());
         let spare = place.work().join("disk/spare");
         fs::write(&spare, vec![1; room << 10])?;
         let mut file = fs::File::create(place.work().join("disk/fill"))?;

@@ -22,8 +22,10 @@ fn with_nas() -> Outcome<Place> {
 }
 
 #[test]
-fn a_bare_clone_to_an_address_makes_the_repository_and_the_remote() -> Outcome {
+fn a_bare_clone_to_an_address_makes_the_repository_on_the_branch_of_its_source_or_completes_it()
+-> Outcome {
     let place = with_nas()?;
+    // A bare clone to an address makes the repository and the remote.
     let url = at(&place, "srv/film.dmv");
     // From elsewhere, as a person would who has just made the project.
     let made = place.json(&["clone", "--bare", "film", &url, "--json"])?;
@@ -47,12 +49,8 @@ fn a_bare_clone_to_an_address_makes_the_repository_and_the_remote() -> Outcome {
     place.ok(&["-C", "film", "push"])?;
     place.ok(&["clone", &url, "second"])?;
     assert_eq!(tip(&place, "second", "main")?, tip(&place, "film", "main")?);
-    Ok(())
-}
 
-#[test]
-fn the_new_repository_is_on_the_branch_of_its_source() -> Outcome {
-    let place = with_nas()?;
+    // The new repository is on the branch of its source.
     place.ok(&["-C", "film", "checkout", "regrade"])?;
     place.ok(&["clone", "--bare", "film", &at(&place, "srv/a.dmv")])?;
     place.ok(&["clone", &at(&place, "srv/a.dmv"), "a"])?;
@@ -69,12 +67,26 @@ fn the_new_repository_is_on_the_branch_of_its_source() -> Outcome {
     place.ok(&["clone", &at(&place, "srv/b.dmv"), "b"])?;
     let status = place.json(&["-C", "b", "status", "--json"])?;
     assert_eq!(status["branch"], "main");
+
+    // What was cut off while it was created goes on.
+    // Created and not filled: the connection broke before the branches moved.
+    place.ok(&["init", "--bare", "srv/created.dmv"])?;
+    place.ok(&["clone", "--bare", "film", &at(&place, "srv/created.dmv")])?;
+    // Not even created.
+    fs::create_dir_all(place.work().join("srv/begun.dmv/packs"))?;
+    place.ok(&["clone", "--bare", "film", &at(&place, "srv/begun.dmv")])?;
+    for dir in ["srv/created.dmv", "srv/begun.dmv"] {
+        place.ok(&["-C", dir, "verify"])?;
+        assert_eq!(tip(&place, dir, "main")?, tip(&place, "film", "main")?);
+    }
     Ok(())
 }
 
 #[test]
-fn the_same_copy_again_changes_nothing_and_another_repository_is_left_alone() -> Outcome {
+fn the_same_copy_again_changes_nothing_and_a_push_to_nothing_names_the_option_that_creates()
+-> Outcome {
     let place = with_nas()?;
+    // The same copy again changes nothing and another repository is left alone.
     let url = at(&place, "srv/film.dmv");
     let args = ["clone", "--bare", "film", &url];
     place.ok(&args)?;
@@ -98,12 +110,38 @@ fn the_same_copy_again_changes_nothing_and_another_repository_is_left_alone() ->
     let made = place.json(&["clone", "--bare", "film", &third, "--json"])?;
     assert_eq!(made["remote"], Value::Null);
     assert_eq!(place.ok(&["-C", "film", "remote"])?, "");
+
+    // A push to nothing says so and names the option that creates.
+    let url = at(&place, "srv/nas.dmv");
+    place.ok(&["-C", "film", "remote", "add", "nas", &url])?;
+    for command in ["push", "sync"] {
+        let said = place.fails(10, &["-C", "film", command, "nas"])?;
+        assert!(said.contains("no repository at /"), "{said}");
+        assert!(said.contains("hint: dmv push nas --create"), "{said}");
+        assert!(!place.work().join("srv/nas.dmv").exists());
+    }
+    let said = place.fails(10, &["-C", "film", "fetch", "nas"])?;
+    assert!(
+        said.contains("hint: dmv remote, ") && !said.contains("--create"),
+        "{said}"
+    );
+    let made = place.json(&["-C", "film", "push", "nas", "--create", "--json"])?;
+    assert_eq!(made["created"], true);
+    assert_eq!(
+        tip(&place, "srv/nas.dmv", "main")?,
+        tip(&place, "film", "main")?
+    );
+    // In a script it stands there each time.
+    commit(&place, "film", "next")?;
+    let made = place.json(&["-C", "film", "push", "nas", "--create", "--json"])?;
+    assert_eq!(made["created"], false);
     Ok(())
 }
 
 #[test]
-fn a_copy_to_an_address_is_complete_bare_and_of_this_machine() -> Outcome {
+fn a_new_repository_goes_to_a_free_place_and_replaces_nothing() -> Outcome {
     let place = with_nas()?;
+    // A copy to an address is complete bare and of this machine.
     let url = &at(&place, "srv/film.dmv")[..];
     for (args, words) in [
         (&["film", url][..], "has no worktree"),
@@ -125,12 +163,8 @@ fn a_copy_to_an_address_is_complete_bare_and_of_this_machine() -> Outcome {
     let file = format!("file://{}", place.work().join("c").display());
     place.ok(&["clone", "film", &file])?;
     place.ok(&["-C", "c", "verify"])?;
-    Ok(())
-}
 
-#[test]
-fn no_directory_of_this_machine_is_called_like_an_address() -> Outcome {
-    let place = with_nas()?;
+    // No directory of this machine is called like an address.
     for args in [
         &["init", "--bare", "ssh://nas/srv/x.dmv"][..],
         &["demo", "s3://bucket/x"],
@@ -144,41 +178,8 @@ fn no_directory_of_this_machine_is_called_like_an_address() -> Outcome {
         );
     }
     assert!(!place.work().join("ssh:").exists() && !place.work().join("film/dmv:").exists());
-    Ok(())
-}
 
-#[test]
-fn a_push_to_nothing_says_so_and_names_the_option_that_creates() -> Outcome {
-    let place = with_nas()?;
-    let url = at(&place, "srv/film.dmv");
-    place.ok(&["-C", "film", "remote", "add", "nas", &url])?;
-    for command in ["push", "sync"] {
-        let said = place.fails(10, &["-C", "film", command, "nas"])?;
-        assert!(said.contains("no repository at /"), "{said}");
-        assert!(said.contains("hint: dmv push nas --create"), "{said}");
-        assert!(!place.work().join("srv/film.dmv").exists());
-    }
-    let said = place.fails(10, &["-C", "film", "fetch", "nas"])?;
-    assert!(
-        said.contains("hint: dmv remote, ") && !said.contains("--create"),
-        "{said}"
-    );
-    let made = place.json(&["-C", "film", "push", "nas", "--create", "--json"])?;
-    assert_eq!(made["created"], true);
-    assert_eq!(
-        tip(&place, "srv/film.dmv", "main")?,
-        tip(&place, "film", "main")?
-    );
-    // In a script it stands there each time.
-    commit(&place, "film", "next")?;
-    let made = place.json(&["-C", "film", "push", "nas", "--create", "--json"])?;
-    assert_eq!(made["created"], false);
-    Ok(())
-}
-
-#[test]
-fn a_disk_that_is_not_there_is_to_be_connected_and_nothing_is_created_in_its_place() -> Outcome {
-    let place = with_nas()?;
+    // A disk that is not there is to be connected and nothing is created in its place.
     let disk = place.work().join("media/disk/film.dmv");
     place.ok(&[
         "-C",
@@ -207,12 +208,8 @@ fn a_disk_that_is_not_there_is_to_be_connected_and_nothing_is_created_in_its_pla
     assert!(said.contains("dmv push disk --create"), "{said}");
     place.ok(&["-C", "film", "push", "disk", "--create"])?;
     place.ok(&["-C", &disk.display().to_string(), "verify"])?;
-    Ok(())
-}
 
-#[test]
-fn other_files_are_never_mixed_with_a_new_repository() -> Outcome {
-    let place = with_nas()?;
+    // Other files are never mixed with a new repository.
     place.write("srv/photos/a.jpg", "a photo")?;
     place.write("srv/file", "a file")?;
     for dir in [
@@ -244,22 +241,6 @@ fn other_files_are_never_mixed_with_a_new_repository() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn what_was_cut_off_while_it_was_created_goes_on() -> Outcome {
-    let place = with_nas()?;
-    // Created and not filled: the connection broke before the branches moved.
-    place.ok(&["init", "--bare", "srv/a.dmv"])?;
-    place.ok(&["clone", "--bare", "film", &at(&place, "srv/a.dmv")])?;
-    // Not even created.
-    fs::create_dir_all(place.work().join("srv/b.dmv/packs"))?;
-    place.ok(&["clone", "--bare", "film", &at(&place, "srv/b.dmv")])?;
-    for dir in ["srv/a.dmv", "srv/b.dmv"] {
-        place.ok(&["-C", dir, "verify"])?;
-        assert_eq!(tip(&place, dir, "main")?, tip(&place, "film", "main")?);
-    }
-    Ok(())
-}
-
 /// Lets this script be the program at the other end.
 fn remote_program(place: &mut Place, script: &str) -> Outcome {
     let path = place.home().join("remote-dmv");
@@ -271,8 +252,9 @@ fn remote_program(place: &mut Place, script: &str) -> Outcome {
 }
 
 #[test]
-fn an_older_dmv_is_asked_only_where_there_is_nothing_and_says_what_to_run_there() -> Outcome {
+fn an_older_dmv_and_a_login_without_one_are_told_with_what_to_run() -> Outcome {
     let mut place = with_nas()?;
+    // An older dmv is asked only where there is nothing and says what to run there.
     place.ok(&["init", "--bare", "srv/there.dmv"])?;
     let dmv = env!("CARGO_BIN_EXE_dmv");
     let refuse = "case \"$*\" in *--create*) echo \"error: unexpected argument '--create' found\" >&2; exit 2;; esac";
@@ -288,12 +270,8 @@ fn an_older_dmv_is_asked_only_where_there_is_nothing_and_says_what_to_run_there(
     remote_program(&mut place, &format!("exec {dmv} serve --stdio {one}"))?;
     place.fails(10, &["-C", "film", "push", &missing, "--create"])?;
     assert!(!place.work().join("srv/missing.dmv").exists());
-    Ok(())
-}
 
-#[test]
-fn a_login_that_does_not_find_dmv_names_the_setting_for_its_path() -> Outcome {
-    let mut place = with_nas()?;
+    // A login that does not find dmv names the setting for its path.
     let url = at(&place, "film");
     for (script, program) in [
         ("", "no-such-dmv"),

@@ -148,29 +148,26 @@ fn undo_brings_back_a_worktree_that_was_removed_by_force() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_kept_in_a_directory_stops_the_file_in_its_place() -> Outcome {
+fn a_commit_is_counted_and_named_and_what_cannot_be_kept_stops_a_restore() -> Outcome {
     let place = Place::with_repository()?;
-    place.write("f", "one")?;
-    place.commit("one")?;
-    fs::remove_file(place.work().join("f"))?;
-    place.write("f/sub/.git/HEAD", "another repository")?;
-    place.write("f/x", "mine")?;
-    for args in [
-        &["restore", "f"][..],
-        &["-y", "restore", "f"],
-        &["checkout", "--force", "main"],
-    ] {
-        let errors = place.fails(5, args)?;
-        assert!(errors.contains("f/sub/.git"), "{errors}");
-        assert_eq!(read(&place, "f/sub/.git/HEAD")?, "another repository");
-        assert_eq!(read(&place, "f/x")?, "mine");
+    // A commit counts files in directories and moved ones once.
+    for n in 0..30 {
+        place.write(format!("d/sub{}/{n}", n % 3), format!("file {n}"))?;
     }
-    Ok(())
-}
+    place.write("other", "x")?;
+    place.commit("made")?;
+    let files = |message: &str| -> Outcome<Value> {
+        Ok(place.json(&["commit", "-m", message, "--json"])?["files"].clone())
+    };
+    fs::rename(place.work().join("d/sub0"), place.work().join("moved"))?;
+    assert_eq!(files("moved")?, 10);
+    fs::remove_dir_all(place.work().join("d"))?;
+    assert_eq!(files("gone")?, 20);
+    fs::remove_dir_all(place.work().join("moved"))?;
+    place.write("moved", "a file")?;
+    assert_eq!(files("a file in its place")?, 11);
 
-#[test]
-fn a_commit_that_is_on_no_branch_is_named_when_it_is_left() -> Outcome {
-    let place = Place::with_repository()?;
+    // A commit that is on no branch is named when it is left.
     place.write("f", "one")?;
     let one = place.commit("one")?;
     place.ok(&["checkout", &one])?;
@@ -187,26 +184,20 @@ fn a_commit_that_is_on_no_branch_is_named_when_it_is_left() -> Outcome {
     place.ok(&["branch", "kept", &two])?;
     place.ok(&["checkout", &two])?;
     assert!(!said(&["checkout", "main"])?.contains("on no branch"));
-    Ok(())
-}
 
-#[test]
-fn a_commit_counts_files_in_directories_and_moved_ones_once() -> Outcome {
-    let place = Place::with_repository()?;
-    for n in 0..30 {
-        place.write(format!("d/sub{}/{n}", n % 3), format!("file {n}"))?;
+    // What cannot be kept in a directory stops the file in its place.
+    fs::remove_file(place.work().join("f"))?;
+    place.write("f/sub/.git/HEAD", "another repository")?;
+    place.write("f/x", "mine")?;
+    for args in [
+        &["restore", "f"][..],
+        &["-y", "restore", "f"],
+        &["checkout", "--force", "main"],
+    ] {
+        let errors = place.fails(5, args)?;
+        assert!(errors.contains("f/sub/.git"), "{errors}");
+        assert_eq!(read(&place, "f/sub/.git/HEAD")?, "another repository");
+        assert_eq!(read(&place, "f/x")?, "mine");
     }
-    place.write("other", "x")?;
-    place.commit("made")?;
-    let files = |message: &str| -> Outcome<Value> {
-        Ok(place.json(&["commit", "-m", message, "--json"])?["files"].clone())
-    };
-    fs::rename(place.work().join("d/sub0"), place.work().join("moved"))?;
-    assert_eq!(files("moved")?, 10);
-    fs::remove_dir_all(place.work().join("d"))?;
-    assert_eq!(files("gone")?, 20);
-    fs::remove_dir_all(place.work().join("moved"))?;
-    place.write("moved", "a file")?;
-    assert_eq!(files("a file in its place")?, 11);
     Ok(())
 }

@@ -26,7 +26,8 @@ fn paged(place: &Place) -> Option<String> {
 }
 
 #[test]
-fn long_output_at_a_terminal_goes_to_the_pager() -> Outcome {
+fn long_output_at_a_terminal_goes_to_the_pager_and_nothing_else_does() -> Outcome {
+    // Long output at a terminal goes to the pager.
     if !has_script() {
         return Ok(());
     }
@@ -54,48 +55,8 @@ fn long_output_at_a_terminal_goes_to_the_pager() -> Outcome {
     let seen = place.at_terminal(10, &[("PAGER", &pager)], &["help"])?;
     assert_eq!((seen.exit, &seen.text[..]), (Some(0), "seen\n"));
     assert!(paged(&place).is_some_and(|text| text.contains("Start:\n")));
-    Ok(())
-}
 
-#[test]
-fn what_is_short_or_for_a_program_does_not() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let (place, pager) = with_pager()?;
-    let env = [("DMV_PAGER", &pager[..])];
-    for (lines, args) in [
-        (20, &["log", "--oneline"][..]),
-        (10, &["log", "--oneline", "--no-pager"]),
-        (10, &["--no-pager", "help"]),
-        (10, &["log", "--json"]),
-        (10, &["cat", "@:notes.txt"]),
-    ] {
-        let seen = place.at_terminal(lines, &env, args)?;
-        assert_eq!(seen.exit, Some(0), "{args:?}: {}", seen.text);
-        assert!(
-            !seen.text.contains("seen\n") && paged(&place).is_none(),
-            "{args:?}"
-        );
-    }
-    for pager in ["", "cat"] {
-        let seen = place.at_terminal(10, &[("DMV_PAGER", pager), ("PAGER", "false")], &["log"])?;
-        assert!(seen.text.contains("commit 11") && seen.text.contains("commit 0\n"));
-    }
-    // No terminal, no pager.
-    let mut place = place;
-    place.env = vec![("DMV_PAGER", pager.into())];
-    let text = place.ok(&["log"])?;
-    assert!(text.contains("commit 0\n") && paged(&place).is_none());
-    Ok(())
-}
-
-#[test]
-fn exit_codes_are_those_of_the_program() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let (place, pager) = with_pager()?;
+    // Exit codes are those of the program.
     place.write("notes.txt", "x\n".repeat(100))?;
     // The exit code is the answer, so nothing may get in its way.
     let env = [("PAGER", &pager[..])];
@@ -104,29 +65,15 @@ fn exit_codes_are_those_of_the_program() -> Outcome {
     // A failure is printed after the pager has ended.
     let seen = place.at_terminal(10, &env, &["log", "nope"])?;
     assert_eq!(seen.exit, Some(20), "{}", seen.text);
-    Ok(())
-}
 
-#[test]
-fn a_pager_that_ends_early_ends_the_command_quietly() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let (place, _) = with_pager()?;
+    // A pager that ends early ends the command quietly.
     // Far more than a pipe takes.
     place.write("notes.txt", "a line of text\n".repeat(100_000))?;
     let seen = place.at_terminal(10, &[("PAGER", "head -n 2; true")], &["diff"])?;
     assert_eq!(seen.exit, Some(0), "{}", seen.text);
     assert_eq!(seen.text.lines().count(), 2, "{}", seen.text);
-    Ok(())
-}
 
-#[test]
-fn a_pager_that_cannot_be_run_is_named() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let (place, _) = with_pager()?;
+    // A pager that cannot be run is named.
     let seen = place.at_terminal(10, &[("DMV_PAGER", "no-such-pager -R")], &["log"])?;
     let why = "the pager 'no-such-pager -R' cannot be run (exit code 127); without it: --no-pager";
     assert!(seen.text.contains(why), "{}", seen.text);
@@ -153,19 +100,12 @@ fn a_pager_that_cannot_be_run_is_named() -> Outcome {
             .filter(|line| line.contains("a line of text"));
         assert_eq!((lines.count(), seen.exit), (200_000, Some(0)), "{pager}");
     }
-    Ok(())
-}
 
-#[test]
-fn ctrl_c_leaves_the_terminal_to_the_pager() -> Outcome {
-    if !has_script() {
-        return Ok(());
-    }
-    let (place, _) = with_pager()?;
+    // Ctrl c leaves the terminal to the pager.
     place.write("notes.txt", "a line of text\n".repeat(100_000))?;
     // Like less, it does not end by the signal, which both get; and then it reads on.
-    let pager = "trap '' INT; head -n 1 > /dev/null; kill -INT $PPID; sleep 0.3; echo still here; cat > /dev/null";
-    let seen = place.at_terminal(10, &[("PAGER", pager)], &["diff"])?;
+    let reads_on = "trap '' INT; head -n 1 > /dev/null; kill -INT $PPID; sleep 0.3; echo still here; cat > /dev/null";
+    let seen = place.at_terminal(10, &[("PAGER", reads_on)], &["diff"])?;
     assert!(seen.text.starts_with("still here\n"), "{}", seen.text);
     assert!(
         matches!(seen.exit, Some(0 | 130)),
@@ -173,5 +113,31 @@ fn ctrl_c_leaves_the_terminal_to_the_pager() -> Outcome {
         seen.exit,
         seen.text
     );
+
+    // What is short or for a program does not.
+    let env = [("DMV_PAGER", &pager[..])];
+    for (lines, args) in [
+        (20, &["log", "--oneline"][..]),
+        (10, &["log", "--oneline", "--no-pager"]),
+        (10, &["--no-pager", "help"]),
+        (10, &["log", "--json"]),
+        (10, &["cat", "@:notes.txt"]),
+    ] {
+        let seen = place.at_terminal(lines, &env, args)?;
+        assert_eq!(seen.exit, Some(0), "{args:?}: {}", seen.text);
+        assert!(
+            !seen.text.contains("seen\n") && paged(&place).is_none(),
+            "{args:?}"
+        );
+    }
+    for pager in ["", "cat"] {
+        let seen = place.at_terminal(10, &[("DMV_PAGER", pager), ("PAGER", "false")], &["log"])?;
+        assert!(seen.text.contains("commit 11") && seen.text.contains("commit 0\n"));
+    }
+    // No terminal, no pager.
+    let mut place = place;
+    place.env = vec![("DMV_PAGER", pager.into())];
+    let text = place.ok(&["log"])?;
+    assert!(text.contains("commit 0\n") && paged(&place).is_none());
     Ok(())
 }

@@ -287,34 +287,9 @@ fn the_options_of_a_clone_combine() -> Outcome {
 }
 
 #[test]
-fn what_a_worktree_has_beyond_the_slice_is_listed_where_it_is_here() -> Outcome {
+fn clones_since_a_day_and_without_content_tell_of_all_files() -> Outcome {
     let place = place()?;
-    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
-    let listed = |revision: &str| -> Outcome<(usize, serde_json::Value)> {
-        let listed = place.records(&["-C", "part", "ls", "-r", revision, "--json"])?;
-        let sum = place.json(&["-C", "part", "du", revision, "--json"])?;
-        Ok((listed.len(), sum["files"].clone()))
-    };
-    place.ok(&["-C", "part", "subset", "add", "d7"])?;
-    assert_eq!(listed("@")?, (20, 20.into()));
-    // It has another d7, which is not brought for a listing.
-    assert_eq!(listed("@~2")?, (10, 10.into()));
-    let said = String::from_utf8(place.run(&["-C", "part", "du"])?.stderr)?;
-    assert!(
-        said.contains("stores: d3; and in a worktree d3 d7"),
-        "{said}"
-    );
-    // What a worktree leaves out is here nevertheless.
-    place.ok(&["-C", "part", "subset", "set", "d7", "!d3"])?;
-    assert_eq!(listed("@")?, (20, 20.into()));
-    place.ok(&["-C", "part", "subset", "clear"])?;
-    assert_eq!(listed("@")?, (100, 100.into()));
-    Ok(())
-}
-
-#[test]
-fn a_clone_since_a_day_has_the_state_before_it_as_well() -> Outcome {
-    let place = place()?;
+    // A clone since a day has the state before it as well.
     let cloned = place.json(&["clone", "full", "new", "--since", "2100-01-01", "--json"])?;
     assert_eq!(cloned["partial"]["boundary"], 1);
     assert_eq!(place.records(&["-C", "new", "log", "--json"])?.len(), 1);
@@ -339,12 +314,8 @@ fn a_clone_since_a_day_has_the_state_before_it_as_well() -> Outcome {
     )?;
     place.fails(2, &["clone", "full", "no", "--depth", "0"])?;
     assert!(!place.work().join("no").exists());
-    Ok(())
-}
 
-#[test]
-fn a_clone_of_metadata_lists_and_tells_without_content() -> Outcome {
-    let place = place()?;
+    // A clone of metadata lists and tells without content.
     let cloned = place.json(&["clone", "full", "meta", "--meta-only", "--json"])?;
     assert_eq!(
         (&cloned["files"], &cloned["partial"]["metadata_only"]),
@@ -452,55 +423,6 @@ fn a_partial_repository_serves_what_it_has() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn what_is_lost_is_told_from_what_is_absent_by_choice() -> Outcome {
-    let place = place()?;
-    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
-    // Without its record a slice counts as a whole repository, and with a damaged one it says so.
-    let record = place.work().join("part/.dmv/slice");
-    let text = fs::read(&record)?;
-    fs::write(&record, [&text[..text.len() - 3], b"00\n"].concat())?;
-    let error = place.fails(7, &["-C", "part", "verify"])?;
-    assert!(error.contains("slice is damaged"), "{error}");
-    place.ok(&["-C", "part", "status"])?;
-    place.write("part/d3/f30", "still works")?;
-    commit(&place, "part", "still works")?;
-    fs::remove_file(&record)?;
-    place.fails(7, &["-C", "part", "verify"])?;
-    fs::write(&record, text)?;
-    verified(&place, "part")?;
-    Ok(())
-}
-
-#[test]
-fn a_cut_off_partial_clone_is_taken_up_by_the_same_command() -> Outcome {
-    let place = place()?;
-    place.ok(&["clone", "full", "part", "--subset", "d3", "--depth", "1"])?;
-    // As if it had been cut off before it noted what came.
-    fs::remove_dir_all(place.work().join("part"))?;
-    place.ok(&["init", "part"])?;
-    let full = place.work().join("full");
-    fs::write(
-        place.work().join("part/.dmv/config.toml"),
-        format!("[remotes.origin]\nurl = \"{}\"\n", full.display()),
-    )?;
-    let cloned = place.json(&[
-        "clone", "full", "part", "--subset", "d3", "--depth", "1", "--json",
-    ])?;
-    assert_eq!(
-        (&cloned["files"], &cloned["partial"]["boundary"]),
-        (&10.into(), &1.into())
-    );
-    verified(&place, "part")?;
-    // A finished one is no clone to be gone on with.
-    place.fails(5, &["clone", "full", "part", "--subset", "d4"])?;
-    place.ok(&["clone", "--bare", "full", "store", "--subset", "d3"])?;
-    place.fails(5, &["clone", "--bare", "full", "store", "--subset", "d4"])?;
-    place.ok(&["clone", "--bare", "full", "store", "--subset", "d3"])?;
-    verified(&place, "store")?;
-    Ok(())
-}
-
 /// `src`, whose branch `main` has conflicts in `b` and none in `a`. `other` can be merged into it.
 fn with_conflicts() -> Outcome<Place> {
     let place = Place::new()?;
@@ -593,8 +515,9 @@ fn conflicts_outside_of_a_slice_are_carried_on() -> Outcome {
 }
 
 #[test]
-fn a_push_fetches_first_what_it_lacks_and_another_remote_has() -> Outcome {
+fn a_part_gets_what_it_lacks_and_tells_what_it_has() -> Outcome {
     let place = place()?;
+    // A push fetches first what it lacks and another remote has.
     place.ok(&["clone", "full", "light", "--meta-only"])?;
     for (name, command) in [("disk", "push"), ("other", "sync")] {
         place.ok(&["init", "--bare", name])?;
@@ -616,6 +539,71 @@ fn a_push_fetches_first_what_it_lacks_and_another_remote_has() -> Outcome {
         fs::remove_dir_all(place.work().join("light"))?;
         fs::rename(place.work().join("fresh"), place.work().join("light"))?;
     }
+
+    // What a worktree has beyond the slice is listed where it is here.
+    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
+    let listed = |revision: &str| -> Outcome<(usize, serde_json::Value)> {
+        let listed = place.records(&["-C", "part", "ls", "-r", revision, "--json"])?;
+        let sum = place.json(&["-C", "part", "du", revision, "--json"])?;
+        Ok((listed.len(), sum["files"].clone()))
+    };
+    place.ok(&["-C", "part", "subset", "add", "d7"])?;
+    assert_eq!(listed("@")?, (20, 20.into()));
+    // It has another d7, which is not brought for a listing.
+    assert_eq!(listed("@~2")?, (10, 10.into()));
+    let said = String::from_utf8(place.run(&["-C", "part", "du"])?.stderr)?;
+    assert!(
+        said.contains("stores: d3; and in a worktree d3 d7"),
+        "{said}"
+    );
+    // What a worktree leaves out is here nevertheless.
+    place.ok(&["-C", "part", "subset", "set", "d7", "!d3"])?;
+    assert_eq!(listed("@")?, (20, 20.into()));
+    place.ok(&["-C", "part", "subset", "clear"])?;
+    assert_eq!(listed("@")?, (100, 100.into()));
+
+    fs::remove_dir_all(place.work().join("part"))?;
+    // What is lost is told from what is absent by choice.
+    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
+    // Without its record a slice counts as a whole repository, and with a damaged one it says so.
+    let record = place.work().join("part/.dmv/slice");
+    let text = fs::read(&record)?;
+    fs::write(&record, [&text[..text.len() - 3], b"00\n"].concat())?;
+    let error = place.fails(7, &["-C", "part", "verify"])?;
+    assert!(error.contains("slice is damaged"), "{error}");
+    place.ok(&["-C", "part", "status"])?;
+    place.write("part/d3/f30", "still works")?;
+    commit(&place, "part", "still works")?;
+    fs::remove_file(&record)?;
+    place.fails(7, &["-C", "part", "verify"])?;
+    fs::write(&record, text)?;
+    verified(&place, "part")?;
+
+    fs::remove_dir_all(place.work().join("part"))?;
+    // A cut off partial clone is taken up by the same command.
+    place.ok(&["clone", "full", "part", "--subset", "d3", "--depth", "1"])?;
+    // As if it had been cut off before it noted what came.
+    fs::remove_dir_all(place.work().join("part"))?;
+    place.ok(&["init", "part"])?;
+    let full = place.work().join("full");
+    fs::write(
+        place.work().join("part/.dmv/config.toml"),
+        format!("[remotes.origin]\nurl = \"{}\"\n", full.display()),
+    )?;
+    let cloned = place.json(&[
+        "clone", "full", "part", "--subset", "d3", "--depth", "1", "--json",
+    ])?;
+    assert_eq!(
+        (&cloned["files"], &cloned["partial"]["boundary"]),
+        (&10.into(), &1.into())
+    );
+    verified(&place, "part")?;
+    // A finished one is no clone to be gone on with.
+    place.fails(5, &["clone", "full", "part", "--subset", "d4"])?;
+    place.ok(&["clone", "--bare", "full", "store", "--subset", "d3"])?;
+    place.fails(5, &["clone", "--bare", "full", "store", "--subset", "d4"])?;
+    place.ok(&["clone", "--bare", "full", "store", "--subset", "d3"])?;
+    verified(&place, "store")?;
     Ok(())
 }
 

@@ -12,24 +12,32 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// As after a push that was cut off when the other side had moved its branch.
 #[test]
-fn a_push_of_what_is_there_already_notes_that_it_is_there() -> Outcome {
+fn clones_and_pushes_that_were_cut_off_or_fell_short_are_completed() -> Outcome {
     let place = several()?;
+    // A bare clone goes on where making the repository was cut off.
+    // As after a power cut while the database is made, and in the last moment of making the repository.
+    place.ok(&["init", "--bare", "disk.dmv"])?;
+    let made = place.work().join("disk.dmv");
+    fs::rename(made.join("format"), made.join("format.tmp7"))?;
+    fs::write(made.join("refs.db-journal"), [0; 512])?;
     place.ok(&["clone", "--bare", "film", "disk.dmv"])?;
+    assert_eq!(
+        tip(&place, "disk.dmv", "main")?,
+        tip(&place, "film", "main")?
+    );
+
+    // A push of what is there already notes that it is there.
+    // As after a push that was cut off when the other side had moved its branch.
     place.ok(&["-C", "film", "remote", "add", "disk", "../disk.dmv"])?;
     place.ok(&["-C", "film", "push", "disk"])?;
     assert_eq!(
         tip(&place, "film", "disk/main")?,
         tip(&place, "film", "main")?
     );
-    Ok(())
-}
 
-/// Its content has come; what is missing is the file.
-#[test]
-fn a_clone_that_cannot_write_a_file_is_incomplete() -> Outcome {
-    let place = several()?;
+    // A clone that cannot write a file is incomplete.
+    // Its content has come; what is missing is the file.
     // It compresses to little, so that only the file is longer than files may be.
     place.write("film/long", vec![0; 4 << 20])?;
     place.ok(&["-C", "film", "commit", "-m", "long"])?;
@@ -49,22 +57,6 @@ fn a_clone_that_cannot_write_a_file_is_incomplete() -> Outcome {
     assert_eq!(output.status.code(), Some(3));
     place.ok(&["-C", "copy", "restore", "long"])?;
     place.ok(&["-C", "copy", "status", "--exit-code"])?;
-    Ok(())
-}
-
-/// As after a power cut while the database is made, and in the last moment of making the repository.
-#[test]
-fn a_bare_clone_goes_on_where_making_the_repository_was_cut_off() -> Outcome {
-    let place = several()?;
-    place.ok(&["init", "--bare", "disk.dmv"])?;
-    let made = place.work().join("disk.dmv");
-    fs::rename(made.join("format"), made.join("format.tmp7"))?;
-    fs::write(made.join("refs.db-journal"), [0; 512])?;
-    place.ok(&["clone", "--bare", "film", "disk.dmv"])?;
-    assert_eq!(
-        tip(&place, "disk.dmv", "main")?,
-        tip(&place, "film", "main")?
-    );
     Ok(())
 }
 
@@ -136,9 +128,26 @@ fn two_repositories_and_a_disk_between_them() -> Outcome {
 }
 
 #[test]
-fn a_push_that_would_lose_commits_is_refused() -> Outcome {
+fn a_sync_leaves_the_current_branch_alone_and_a_push_loses_no_commits() -> Outcome {
     let place = several()?;
+    // A sync says that it leaves the current branch to a pull.
     place.ok(&["clone", "film", "two"])?;
+    commit(&place, "film", "more")?;
+    let before = tip(&place, "two", "main")?;
+    let output = place.run(&["-C", "two", "sync"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("behind origin/main; to update it: dmv pull origin"),
+        "{said}"
+    );
+    assert_eq!(tip(&place, "two", "main")?, before);
+    place.ok(&["-C", "two", "pull"])?;
+    let output = place.run(&["-C", "two", "sync"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("dmv pull"), "{said}");
+
+    // A push that would lose commits is refused.
     commit(&place, "film", "theirs")?;
     commit(&place, "two", "ours")?;
     let said = place.fails(5, &["-C", "two", "push"])?;
@@ -155,27 +164,6 @@ fn a_push_that_would_lose_commits_is_refused() -> Outcome {
     place.ok(&["-C", "two", "push", "--force"])?;
     assert_eq!(tip(&place, "film", "main")?, tip(&place, "two", "main")?);
     place.fails(20, &["-C", "two", "push", "origin", "none"])?;
-    Ok(())
-}
-
-#[test]
-fn a_sync_says_that_it_leaves_the_current_branch_to_a_pull() -> Outcome {
-    let place = several()?;
-    place.ok(&["clone", "film", "two"])?;
-    commit(&place, "film", "theirs")?;
-    let before = tip(&place, "two", "main")?;
-    let output = place.run(&["-C", "two", "sync"])?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(
-        said.contains("behind origin/main; to update it: dmv pull origin"),
-        "{said}"
-    );
-    assert_eq!(tip(&place, "two", "main")?, before);
-    place.ok(&["-C", "two", "pull"])?;
-    let output = place.run(&["-C", "two", "sync"])?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("dmv pull"), "{said}");
     Ok(())
 }
 

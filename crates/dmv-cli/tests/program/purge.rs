@@ -150,10 +150,11 @@ fn purged_content_is_named_wherever_it_is_read() -> Outcome {
     Ok(())
 }
 
-/// A remote that answers has purged it: it is not away.
 #[test]
-fn what_a_remote_has_purged_is_no_matter_of_reaching_it() -> Outcome {
+fn what_was_purged_at_a_remote_is_named_and_a_clone_made_later_works() -> Outcome {
     let place = four()?;
+    // What a remote has purged is no matter of reaching it.
+    // A remote that answers has purged it: it is not away.
     place.ok(&["-C", "near", "keep", "set", "key", "last:1"])?;
     place.ok(&["-C", "near", "expire"])?;
     let args = ["purge", "key", "--reason", "a leaked key", "--everywhere"];
@@ -175,6 +176,56 @@ fn what_a_remote_has_purged_is_no_matter_of_reaching_it() -> Outcome {
         place.ok(&["-C", "near", "--offline", "cat", "@~1:notes"])?,
         "notes"
     );
+
+    // A clone made after a purge compares its history.
+    // Such a clone has not even the list of the chunks.
+    place.fails(3, &["clone", "nas", "late"])?;
+    let said = place.ok(&["-C", "late", "log", "-p"])?;
+    assert!(said.contains("\ncontent purged on 20"), "{said}");
+    assert!(said.contains("new content purged on 20"), "{said}");
+    assert!(said.contains("+notes"), "{said}");
+    let said = place.ok(&["-C", "late", "log", "--stat"])?;
+    assert!(said.contains("key   | new content purged on 20"), "{said}");
+    // Looking for moved files meets the list that is absent.
+    place.write("late/other", noise(9, SECRET))?;
+    place.ok(&["-C", "late", "rm", "key"])?;
+    for args in [&["status"][..], &["diff", "--stat"], &["diff"]] {
+        let said = place.ok(&[&["-C", "late"], args].concat())?;
+        assert!(said.contains("other"), "{said}");
+    }
+    let said = place.fails(6, &["-C", "late", "export", "@", "--to", "out"])?;
+    assert!(said.contains("was purged on 20"), "{said}");
+    assert!(said.contains("--subset '!key'"), "{said}");
+    let only = ["-C", "late", "export", "@", "--to", "out"];
+    place.ok(&[&only[..], &["--subset", "!key"]].concat())?;
+
+    place.fails(3, &["clone", "nas", "later"])?;
+    // A clone made after a purge can commit and remove the file.
+    // A clone made afterwards refuses nothing, keeps the name until its user removes it, and works.
+    let listed = place.records(&["-C", "later", "ls", "--json"])?;
+    assert_eq!(listed[0]["purged"]["reason"], "a leaked key", "{listed:?}");
+    place.write("later/more", "more")?;
+    place.ok(&["-C", "later", "commit", "-m", "more"])?;
+    assert!(place.ok(&["-C", "later", "ls"])?.contains("key"));
+    assert!(
+        place
+            .ok(&["-C", "later", "rm", "key"])?
+            .contains("removed key")
+    );
+    place.ok(&["-C", "later", "commit", "-m", "without the key"])?;
+    assert_eq!(place.ok(&["-C", "later", "ls"])?, "more\nnotes\n");
+    place.ok(&["-C", "later", "push"])?;
+    let none = place.ok(&["-C", "later", "purge", "--status"])?;
+    assert_eq!(none, "nothing was purged here\n");
+    // Somebody else still has it.
+    place.ok(&["-C", "later", "remote", "add", "near", "../near"])?;
+    place.ok(&["-C", "later", "get", "@~2:key"])?;
+    place.ok(&["-C", "later", "purge"])?;
+    place.ok(&["-C", "later", "verify", "--full"])?;
+    assert!(has_bytes(
+        &place.work().join("later/.dmv"),
+        &noise(2, SECRET)
+    )?);
     Ok(())
 }
 
@@ -210,40 +261,6 @@ fn what_cannot_be_purged_is_said_and_changes_nothing() -> Outcome {
     assert!(!has_bytes(&place.work().join("nas"), &noise(1, SECRET))?);
     assert!(has_bytes(&place.work().join("nas"), &noise(2, SECRET))?);
     place.ok(&["-C", "film", "verify"])?;
-    Ok(())
-}
-
-/// A clone made afterwards refuses nothing, keeps the name until its user removes it, and works.
-#[test]
-fn a_clone_made_after_a_purge_can_commit_and_remove_the_file() -> Outcome {
-    let place = four()?;
-    let args = ["purge", "key", "--reason", "a leaked key", "--everywhere"];
-    place.ok(&[&["-C", "film"][..], &args].concat())?;
-    place.fails(3, &["clone", "nas", "late"])?;
-    let listed = place.records(&["-C", "late", "ls", "--json"])?;
-    assert_eq!(listed[0]["purged"]["reason"], "a leaked key", "{listed:?}");
-    place.write("late/more", "more")?;
-    place.ok(&["-C", "late", "commit", "-m", "more"])?;
-    assert!(place.ok(&["-C", "late", "ls"])?.contains("key"));
-    assert!(
-        place
-            .ok(&["-C", "late", "rm", "key"])?
-            .contains("removed key")
-    );
-    place.ok(&["-C", "late", "commit", "-m", "without the key"])?;
-    assert_eq!(place.ok(&["-C", "late", "ls"])?, "more\nnotes\n");
-    place.ok(&["-C", "late", "push"])?;
-    let none = place.ok(&["-C", "late", "purge", "--status"])?;
-    assert_eq!(none, "nothing was purged here\n");
-    // Somebody else still has it.
-    place.ok(&["-C", "late", "remote", "add", "near", "../near"])?;
-    place.ok(&["-C", "late", "get", "@~2:key"])?;
-    place.ok(&["-C", "late", "purge"])?;
-    place.ok(&["-C", "late", "verify", "--full"])?;
-    assert!(has_bytes(
-        &place.work().join("late/.dmv"),
-        &noise(2, SECRET)
-    )?);
     Ok(())
 }
 
@@ -325,8 +342,9 @@ fn purged_in_the_middle() -> Outcome<(Place, String)> {
 }
 
 #[test]
-fn comparisons_across_purged_content_say_so_and_go_on() -> Outcome {
-    let (place, _) = purged_in_the_middle()?;
+fn purged_content_in_the_middle_of_a_history_is_named_and_passed_over() -> Outcome {
+    let (place, id) = purged_in_the_middle()?;
+    // Comparisons across purged content say so and go on.
     for (args, other) in [
         (&["diff", "@~2", "@~1"][..], "+two"),
         (&["diff", "@~1", "@"], "+three"),
@@ -348,12 +366,8 @@ fn comparisons_across_purged_content_say_so_and_go_on() -> Outcome {
     assert_eq!(found[0]["absent"]["new"], true, "{found:?}");
     assert_eq!(found[0]["absent"]["old"], false, "{found:?}");
     assert_eq!(found[1]["insertions"], 1, "{found:?}");
-    Ok(())
-}
 
-#[test]
-fn blame_passes_over_a_purged_version() -> Outcome {
-    let (place, _) = purged_in_the_middle()?;
+    // Blame passes over a purged version.
     let commits = place.records(&["log", "--json"])?;
     let lines = place.records(&["blame", "key", "--json"])?;
     let expected = [(2, false), (2, false), (0, true)];
@@ -364,65 +378,8 @@ fn blame_passes_over_a_purged_version() -> Outcome {
     assert_eq!(lines.len(), 3, "{lines:?}");
     let said = place.fails(6, &["blame", "@~1:key"])?;
     assert!(said.contains("was purged on 20"), "{said}");
-    Ok(())
-}
 
-/// Such a clone has not even the list of the chunks.
-#[test]
-fn a_clone_made_after_a_purge_compares_its_history() -> Outcome {
-    let place = four()?;
-    place.ok(&[
-        "-C",
-        "film",
-        "purge",
-        "key",
-        "--reason",
-        "leaked",
-        "--everywhere",
-    ])?;
-    place.fails(3, &["clone", "nas", "late"])?;
-    let said = place.ok(&["-C", "late", "log", "-p"])?;
-    assert!(said.contains("\ncontent purged on 20"), "{said}");
-    assert!(said.contains("new content purged on 20"), "{said}");
-    assert!(said.contains("+notes"), "{said}");
-    let said = place.ok(&["-C", "late", "log", "--stat"])?;
-    assert!(said.contains("key   | new content purged on 20"), "{said}");
-    // Looking for moved files meets the list that is absent.
-    place.write("late/other", noise(9, SECRET))?;
-    place.ok(&["-C", "late", "rm", "key"])?;
-    for args in [&["status"][..], &["diff", "--stat"], &["diff"]] {
-        let said = place.ok(&[&["-C", "late"], args].concat())?;
-        assert!(said.contains("other"), "{said}");
-    }
-    let said = place.fails(6, &["-C", "late", "export", "@", "--to", "out"])?;
-    assert!(said.contains("was purged on 20"), "{said}");
-    assert!(said.contains("--subset '!key'"), "{said}");
-    let only = ["-C", "late", "export", "@", "--to", "out"];
-    place.ok(&[&only[..], &["--subset", "!key"]].concat())?;
-    Ok(())
-}
-
-#[test]
-fn an_undo_after_a_purge_names_the_operation_before_it() -> Outcome {
-    let (place, id) = purged_in_the_middle()?;
-    let said = place.fails(5, &["undo"])?;
-    assert!(said.contains("is a purge"), "{said}");
-    let hint = said.split("hint: dmv undo ").nth(1).ok_or("no hint")?;
-    assert!(hint.contains("commit -m third"), "{said}");
-    let op = hint.split(',').next().ok_or("no operation")?;
-    assert!(place.ok(&["undo", op])?.contains("commit -m third"));
-    // What is undone now is not the purge.
-    assert!(place.ok(&["undo"])?.contains("commit -m second"));
-    place.ok(&["redo"])?;
-    place.ok(&["purge", "--lift", &id])?;
-    let said = place.run(&["undo"])?;
-    assert!(!String::from_utf8(said.stderr)?.contains("is a purge"));
-    Ok(())
-}
-
-#[test]
-fn a_dry_run_tells_what_is_purged_already() -> Outcome {
-    let (place, id) = purged_in_the_middle()?;
+    // A dry run tells what is purged already.
     let said = place.ok(&["purge", &id, "--dry-run"])?;
     assert!(said.contains("(already purged on 20"), "{said}");
     assert!(
@@ -438,5 +395,19 @@ fn a_dry_run_tells_what_is_purged_already() -> Outcome {
     assert_eq!(dry["bytes"], 10, "{dry}");
     let said = place.ok(&["purge", "key", "--dry-run"])?;
     assert!(said.contains("2 contents (10 B) would be purged"), "{said}");
+
+    // An undo after a purge names the operation before it.
+    let said = place.fails(5, &["undo"])?;
+    assert!(said.contains("is a purge"), "{said}");
+    let hint = said.split("hint: dmv undo ").nth(1).ok_or("no hint")?;
+    assert!(hint.contains("commit -m third"), "{said}");
+    let op = hint.split(',').next().ok_or("no operation")?;
+    assert!(place.ok(&["undo", op])?.contains("commit -m third"));
+    // What is undone now is not the purge.
+    assert!(place.ok(&["undo"])?.contains("commit -m second"));
+    place.ok(&["redo"])?;
+    place.ok(&["purge", "--lift", &id])?;
+    let said = place.run(&["undo"])?;
+    assert!(!String::from_utf8(said.stderr)?.contains("is a purge"));
     Ok(())
 }

@@ -13,8 +13,9 @@ fn exists(place: &Place, path: &str) -> bool {
 }
 
 #[test]
-fn a_subset_that_names_nothing_is_refused_and_one_that_names_something_warns() -> Outcome {
+fn what_names_nothing_or_goes_among_the_files_of_a_repository_is_refused() -> Outcome {
     let place = several()?;
+    // A subset that names nothing is refused and one that names something warns.
     let export = |patterns: &[&str]| {
         let before = ["-C", "film", "export", "main", "--to", "../out", "--subset"];
         [&before[..], patterns].concat().join("\n")
@@ -70,31 +71,9 @@ fn a_subset_that_names_nothing_is_refused_and_one_that_names_something_warns() -
     );
     assert!(exists(&place, "part/shots/1"));
     place.ok(&["-C", "part", "verify", "--full"])?;
-    Ok(())
-}
 
-#[test]
-fn an_archive_that_nobody_reads_to_its_end_is_no_success() -> Outcome {
-    let place = several()?;
-    place.write("film/large", vec![7; 4_000_000])?;
-    place.ok(&["-C", "film", "commit", "-m", "large"])?;
-    let mut command = place.command(&["-C", "film", "export", "@", "--tar", "-"]);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let mut out = child.stdout.take().ok_or("a pipe")?;
-    out.read_exact(&mut [0; 1000])?;
-    drop(out);
-    let done = child.wait_with_output()?;
-    assert_eq!(done.status.code(), Some(141));
-    assert_eq!(String::from_utf8(done.stderr)?, "", "and quietly");
-    Ok(())
-}
-
-#[test]
-fn nothing_is_written_among_the_files_of_a_repository() -> Outcome {
-    let place = several()?;
+    fs::remove_dir_all(place.work().join("out"))?;
+    // Nothing is written among the files of a repository.
     place.ok(&["clone", "--bare", "film", "nas"])?;
     let before = fs::read_dir(place.work().join("nas"))?.count();
     for to in ["out", "packs/out", "../nas/out", "../film/../nas/out"] {
@@ -142,12 +121,8 @@ fn nothing_is_written_among_the_files_of_a_repository() -> Outcome {
     place.ok(&["-C", "nas", "export", "main", "--to", "../out"])?;
     assert!(exists(&place, "out/shots/1"));
     place.ok(&["-C", "film", "export", "main", "--to", "here"])?;
-    Ok(())
-}
 
-#[test]
-fn without_a_home_nothing_is_written_into_one() -> Outcome {
-    let place = several()?;
+    // Without a home nothing is written into one.
     let without = |args: &[&str]| -> Outcome<(Option<i32>, String)> {
         let mut command = place.command(args);
         let done = command
@@ -161,6 +136,28 @@ fn without_a_home_nothing_is_written_into_one() -> Outcome {
     assert!(said.contains("hint: export XDG_CONFIG_HOME=DIR"), "{said}");
     let (code, said) = without(&["-C", "film", "status"])?;
     assert_eq!(code, Some(0), "{said}");
+
+    // A port that is taken is named.
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    let at = taken.local_addr()?.to_string();
+    let said = place.fails(20, &["-C", "film", "serve", "--listen", &at])?;
+    assert!(said.contains(&format!("cannot listen on {at}")), "{said}");
+    assert!(said.contains("hint: dmv serve --listen"), "{said}");
+
+    // An archive that nobody reads to its end is no success.
+    place.write("film/large", vec![7; 4_000_000])?;
+    place.ok(&["-C", "film", "commit", "-m", "large"])?;
+    let mut command = place.command(&["-C", "film", "export", "@", "--tar", "-"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut out = child.stdout.take().ok_or("a pipe")?;
+    out.read_exact(&mut [0; 1000])?;
+    drop(out);
+    let done = child.wait_with_output()?;
+    assert_eq!(done.status.code(), Some(141));
+    assert_eq!(String::from_utf8(done.stderr)?, "", "and quietly");
     Ok(())
 }
 
@@ -179,44 +176,6 @@ fn a_repository_that_cannot_be_written_to_is_left_alone_by_the_message() -> Outc
     let said = place.fails(12, &["-C", "film", "commit", "-m", "x"]);
     fs::set_permissions(&dmv, fs::Permissions::from_mode(0o755))?;
     assert!(said?.contains("ermission"));
-    Ok(())
-}
-
-#[test]
-fn a_sync_goes_on_after_a_remote_that_is_not_there_and_names_it() -> Outcome {
-    let place = several()?;
-    for name in ["one", "two", "three"] {
-        place.ok(&["clone", "--bare", "film", name])?;
-        place.ok(&["-C", "film", "remote", "add", name, &format!("../{name}")])?;
-    }
-    commit(&place, "film", "more")?;
-    fs::rename(place.work().join("one"), place.work().join("unplugged"))?;
-    let done = place.run(&["-C", "film", "sync"])?;
-    let said = String::from_utf8(done.stderr)?;
-    assert_eq!(done.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("not synced with one: no repository at"),
-        "{said}"
-    );
-    for name in ["two", "three"] {
-        place.ok(&["-C", name, "cat", "main:more"])?;
-    }
-    // Damage at one of them is no reason to leave the others out, and is told.
-    fs::write(place.work().join("two/format"), "garbage")?;
-    commit(&place, "film", "again")?;
-    let said = place.fails(3, &["-C", "film", "sync"])?;
-    assert!(said.contains("not synced with two: "), "{said}");
-    place.ok(&["-C", "three", "cat", "main:again"])?;
-    for name in ["two", "three"] {
-        fs::remove_dir_all(place.work().join(name))?;
-    }
-    let said = place.fails(13, &["-C", "film", "sync"])?;
-    assert!(
-        said.contains("could not sync with any of the remotes: one, three, two"),
-        "{said}"
-    );
-    // One alone is told as any other command tells it.
-    place.fails(10, &["-C", "film", "sync", "one"])?;
     Ok(())
 }
 
@@ -270,8 +229,9 @@ fn an_ignored_file_in_a_directory_that_becomes_a_file_refuses_the_switch() -> Ou
 }
 
 #[test]
-fn where_the_remotes_branch_was_replaced_a_push_and_a_sync_name_what_helps() -> Outcome {
+fn a_replaced_branch_and_absent_remotes_are_named_with_what_helps() -> Outcome {
     let place = several()?;
+    // Where the remotes branch was replaced a push and a sync name what helps.
     commit(&place, "film", "one")?;
     place.ok(&["clone", "film", "copy"])?;
     place.ok(&["-C", "film", "undo"])?;
@@ -283,17 +243,40 @@ fn where_the_remotes_branch_was_replaced_a_push_and_a_sync_name_what_helps() -> 
     assert!(said.contains(&format!("hint: {helps}")), "{said}");
     let said = place.fails(3, &["-C", "copy", "sync"])?;
     assert!(said.contains(helps), "{said}");
-    Ok(())
-}
 
-#[test]
-fn a_port_that_is_taken_is_named() -> Outcome {
-    let place = several()?;
-    let taken = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    let at = taken.local_addr()?.to_string();
-    let said = place.fails(20, &["-C", "film", "serve", "--listen", &at])?;
-    assert!(said.contains(&format!("cannot listen on {at}")), "{said}");
-    assert!(said.contains("hint: dmv serve --listen"), "{said}");
+    // A sync goes on after a remote that is not there and names it.
+    for name in ["one", "two", "three"] {
+        place.ok(&["clone", "--bare", "film", name])?;
+        place.ok(&["-C", "film", "remote", "add", name, &format!("../{name}")])?;
+    }
+    commit(&place, "film", "more")?;
+    fs::rename(place.work().join("one"), place.work().join("unplugged"))?;
+    let done = place.run(&["-C", "film", "sync"])?;
+    let said = String::from_utf8(done.stderr)?;
+    assert_eq!(done.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("not synced with one: no repository at"),
+        "{said}"
+    );
+    for name in ["two", "three"] {
+        place.ok(&["-C", name, "cat", "main:more"])?;
+    }
+    // Damage at one of them is no reason to leave the others out, and is told.
+    fs::write(place.work().join("two/format"), "garbage")?;
+    commit(&place, "film", "again")?;
+    let said = place.fails(3, &["-C", "film", "sync"])?;
+    assert!(said.contains("not synced with two: "), "{said}");
+    place.ok(&["-C", "three", "cat", "main:again"])?;
+    for name in ["two", "three"] {
+        fs::remove_dir_all(place.work().join(name))?;
+    }
+    let said = place.fails(13, &["-C", "film", "sync"])?;
+    assert!(
+        said.contains("could not sync with any of the remotes: one, three, two"),
+        "{said}"
+    );
+    // One alone is told as any other command tells it.
+    place.fails(10, &["-C", "film", "sync", "one"])?;
     Ok(())
 }
 

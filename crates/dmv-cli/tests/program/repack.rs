@@ -150,8 +150,22 @@ fn asked_of_paths(place: &Place) -> Outcome<Vec<String>> {
 }
 
 #[test]
-fn the_log_of_a_path_is_the_same_with_and_without_the_table_of_changes() -> Outcome {
+fn the_log_of_a_path_is_the_same_with_and_without_the_table_of_changes_also_in_parts() -> Outcome {
     let place = history()?;
+    // Parts of a repository compare what they have.
+    place.ok(&["clone", "--meta-only", ".", "../index"])?;
+    place.ok(&["clone", ".", "../recent", "--depth", "5"])?;
+    place.ok(&["clone", ".", "../part", "--subset", "d3"])?;
+    for (dir, some) in [("../index", 41), ("../recent", 1), ("../part", 1)] {
+        let asked = ["-C", dir, "log", "--json", "--", "d3"];
+        let expected = place.ok(&asked)?;
+        let report = place.json(&["-C", dir, "repack", "--json"])?;
+        let compared = report["commits_compared"].as_u64().ok_or("a number")?;
+        assert!(compared >= some, "{dir}: {report}");
+        assert_eq!(place.ok(&asked)?, expected, "{dir}");
+    }
+
+    // The log of a path is the same with and without the table of changes.
     let file = place.work().join(".dmv/changed-paths");
     let expected = asked_of_paths(&place)?;
     assert!(!file.exists());
@@ -185,22 +199,5 @@ fn the_log_of_a_path_is_the_same_with_and_without_the_table_of_changes() -> Outc
     assert_eq!(place.json(&["repack", "--json"])?["commits_compared"], 0);
     assert_eq!(fs::read(&file)?, later);
     place.ok(&["verify", "--full"])?;
-    Ok(())
-}
-
-#[test]
-fn parts_of_a_repository_compare_what_they_have() -> Outcome {
-    let place = history()?;
-    place.ok(&["clone", "--meta-only", ".", "../index"])?;
-    place.ok(&["clone", ".", "../recent", "--depth", "5"])?;
-    place.ok(&["clone", ".", "../part", "--subset", "d3"])?;
-    for (dir, some) in [("../index", 41), ("../recent", 1), ("../part", 1)] {
-        let asked = ["-C", dir, "log", "--json", "--", "d3"];
-        let expected = place.ok(&asked)?;
-        let report = place.json(&["-C", dir, "repack", "--json"])?;
-        let compared = report["commits_compared"].as_u64().ok_or("a number")?;
-        assert!(compared >= some, "{dir}: {report}");
-        assert_eq!(place.ok(&asked)?, expected, "{dir}");
-    }
     Ok(())
 }

@@ -29,8 +29,9 @@ fn subjects(place: &Place) -> Outcome<Vec<String>> {
 }
 
 #[test]
-fn a_picked_commit_keeps_its_author_and_message() -> Outcome {
+fn commits_are_picked_and_rebased_in_order_and_once() -> Outcome {
     let place = place()?;
+    // A picked commit keeps its author and message.
     let from = place.json(&["log", "side~2", "-n", "1", "--json"])?;
     let said = place.ok(&["cherry-pick", "-x", "side~2"])?;
     assert!(said.starts_with("picked 1 commit: main is at "), "{said}");
@@ -46,12 +47,9 @@ fn a_picked_commit_keeps_its_author_and_message() -> Outcome {
     assert_eq!(subjects(&place)?, ["five", "base"]);
     place.ok(&["redo"])?;
     assert_eq!(read(&place, "a")?, lines(&[(2, "two"), (5, "five")]));
-    Ok(())
-}
 
-#[test]
-fn a_range_is_picked_in_order_without_what_is_already_there() -> Outcome {
-    let place = place()?;
+    place.ok(&["undo"])?;
+    // A range is picked in order without what is already there.
     place.write("new", "new")?;
     place.commit("new, too")?;
     let done = place.json(&["cherry-pick", "main..side", "--json"])?;
@@ -79,12 +77,9 @@ fn a_range_is_picked_in_order_without_what_is_already_there() -> Outcome {
         said.contains("left out") && said.contains("nothing to pick"),
         "{said}"
     );
-    Ok(())
-}
 
-#[test]
-fn a_merge_commit_is_picked_relative_to_a_parent() -> Outcome {
-    let place = place()?;
+    place.ok(&["reset", "--hard", "@~3"])?;
+    // A merge commit is picked relative to a parent.
     place.ok(&["checkout", "-b", "both"])?;
     place.ok(&["merge", "side"])?;
     place.ok(&["checkout", "main"])?;
@@ -95,62 +90,28 @@ fn a_merge_commit_is_picked_relative_to_a_parent() -> Outcome {
         read(&place, "a")?,
         lines(&[(2, "two"), (5, "five"), (8, "eight")])
     );
-    Ok(())
-}
 
-#[test]
-fn a_rebase_with_conflicts_completes_and_later_commits_go_on_from_them() -> Outcome {
-    let place = place()?;
-    place.ok(&["checkout", "side"])?;
-    place.write("a", lines(&[(2, "two"), (5, "fuenf"), (8, "eight")]))?;
-    place.commit("fuenf")?;
-    place.write("b", "changed")?;
-    place.commit("b")?;
-    place.write("new", "edited")?;
-    let output = place.run(&["rebase", "main", "--json"])?;
-    assert_eq!(output.status.code(), Some(4));
-    let done: Value = serde_json::from_slice(&output.stdout)?;
-    assert_eq!(done["conflicts"].as_array().map(Vec::len), Some(1));
-    assert_eq!(done["conflicts"][0]["path"], "a");
-    let names = ["b", "fuenf", "eight", "new", "two", "five", "base"];
-    assert_eq!(subjects(&place)?, names);
-    // The uncommitted change is still there, and the worktree goes on working.
-    assert_eq!(read(&place, "new")?, "edited");
-    place.ok(&["resolve", "a", "--theirs"])?;
-    place.commit("settled")?;
-    assert!(read(&place, "a")?.contains("fuenf"));
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(subjects(&place)?.first().map(String::as_str), Some("b"));
-    assert_eq!(read(&place, "new")?, "edited");
-    assert_eq!(
-        read(&place, "a")?,
-        lines(&[(2, "two"), (5, "fuenf"), (8, "eight")])
-    );
-    Ok(())
-}
+    place.ok(&["reset", "--hard", "@~1"])?;
+    // There is nothing to continue or abort.
+    for verb in ["rebase", "cherry-pick"] {
+        for option in ["--abort", "--continue", "--skip", "--quit"] {
+            let said = place.fails(2, &[verb, option])?;
+            assert!(
+                said.contains("always completes") && said.contains("dmv undo"),
+                "{said}"
+            );
+        }
+        place.fails(2, &[verb])?;
+    }
+    let said = place.fails(2, &["rebase"])?;
+    assert!(said.contains("hint: dmv rebase BRANCH"), "{said}");
+    place.ok(&["clone", ".", "../two"])?;
+    let said = place.fails(2, &["-C", "../two", "rebase"])?;
+    assert!(said.contains("hint: dmv rebase origin/main"), "{said}");
+    let said = place.ok(&["commit", "--amend"])?;
+    assert!(said.contains("] five\n"), "{said}");
 
-#[test]
-fn a_rebase_goes_forward_stays_or_moves_only_some_commits() -> Outcome {
-    let place = place()?;
-    place.ok(&["branch", "old", "@~1"])?;
-    place.ok(&["checkout", "old"])?;
-    let said = place.ok(&["rebase", "main"])?;
-    assert!(said.starts_with("fast-forward: old is at "), "{said}");
-    place.ok(&["checkout", "side"])?;
-    let said = place.ok(&["rebase", "side~2"])?;
-    assert!(said.starts_with("already up to date"), "{said}");
-    // Only the last commit moves.
-    place.ok(&["rebase", "side~1", "--onto", "main"])?;
-    assert_eq!(subjects(&place)?, ["eight", "five", "base"]);
-    assert!(!place.work().join("new").exists());
-    Ok(())
-}
-
-#[test]
-fn a_rebase_leaves_out_merge_commits() -> Outcome {
-    let place = place()?;
+    // A rebase leaves out merge commits.
     place.ok(&["checkout", "-b", "topic", "side~2"])?;
     place.write("c", "c")?;
     place.commit("c")?;
@@ -165,6 +126,20 @@ fn a_rebase_leaves_out_merge_commits() -> Outcome {
     for name in ["a", "b", "c", "d", "new"] {
         assert!(place.work().join(name).exists(), "{name}");
     }
+
+    place.ok(&["checkout", "main"])?;
+    // A rebase goes forward stays or moves only some commits.
+    place.ok(&["branch", "old", "@~1"])?;
+    place.ok(&["checkout", "old"])?;
+    let said = place.ok(&["rebase", "main"])?;
+    assert!(said.starts_with("fast-forward: old is at "), "{said}");
+    place.ok(&["checkout", "side"])?;
+    let said = place.ok(&["rebase", "side~2"])?;
+    assert!(said.starts_with("already up to date"), "{said}");
+    // Only the last commit moves.
+    place.ok(&["rebase", "side~1", "--onto", "main"])?;
+    assert_eq!(subjects(&place)?, ["eight", "five", "base"]);
+    assert!(!place.work().join("new").exists());
     Ok(())
 }
 
@@ -263,8 +238,9 @@ fn a_pick_asks_for_the_content_that_it_lacks_before_anything_changes() -> Outcom
 }
 
 #[test]
-fn a_bare_repository_rebases_its_branch() -> Outcome {
+fn a_rebase_completes_in_a_bare_repository_and_with_conflicts() -> Outcome {
     let place = place()?;
+    // A bare repository rebases its branch.
     place.ok(&["checkout", "side"])?;
     place.ok(&["clone", "--bare", ".", "../bare", "--branch", "side"])?;
     let bare = place.work().join("../bare");
@@ -272,28 +248,33 @@ fn a_bare_repository_rebases_its_branch() -> Outcome {
     place.ok(&["-C", bare, "rebase", "origin/main"])?;
     let log = place.records(&["-C", bare, "log", "--json"])?;
     assert_eq!(log.len(), 5);
-    Ok(())
-}
 
-#[test]
-fn there_is_nothing_to_continue_or_abort() -> Outcome {
-    let place = place()?;
-    for verb in ["rebase", "cherry-pick"] {
-        for option in ["--abort", "--continue", "--skip", "--quit"] {
-            let said = place.fails(2, &[verb, option])?;
-            assert!(
-                said.contains("always completes") && said.contains("dmv undo"),
-                "{said}"
-            );
-        }
-        place.fails(2, &[verb])?;
-    }
-    let said = place.fails(2, &["rebase"])?;
-    assert!(said.contains("hint: dmv rebase BRANCH"), "{said}");
-    place.ok(&["clone", ".", "../two"])?;
-    let said = place.fails(2, &["-C", "../two", "rebase"])?;
-    assert!(said.contains("hint: dmv rebase origin/main"), "{said}");
-    let said = place.ok(&["commit", "--amend"])?;
-    assert!(said.contains("] five\n"), "{said}");
+    // A rebase with conflicts completes and later commits go on from them.
+    place.write("a", lines(&[(2, "two"), (5, "fuenf"), (8, "eight")]))?;
+    place.commit("fuenf")?;
+    place.write("b", "changed")?;
+    place.commit("b")?;
+    place.write("new", "edited")?;
+    let output = place.run(&["rebase", "main", "--json"])?;
+    assert_eq!(output.status.code(), Some(4));
+    let done: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(done["conflicts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(done["conflicts"][0]["path"], "a");
+    let names = ["b", "fuenf", "eight", "new", "two", "five", "base"];
+    assert_eq!(subjects(&place)?, names);
+    // The uncommitted change is still there, and the worktree goes on working.
+    assert_eq!(read(&place, "new")?, "edited");
+    place.ok(&["resolve", "a", "--theirs"])?;
+    place.commit("settled")?;
+    assert!(read(&place, "a")?.contains("fuenf"));
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(subjects(&place)?.first().map(String::as_str), Some("b"));
+    assert_eq!(read(&place, "new")?, "edited");
+    assert_eq!(
+        read(&place, "a")?,
+        lines(&[(2, "two"), (5, "fuenf"), (8, "eight")])
+    );
     Ok(())
 }

@@ -24,34 +24,9 @@ fn place() -> Outcome<Place> {
 }
 
 #[test]
-fn a_reset_turns_the_last_commit_into_uncommitted_changes() -> Outcome {
-    let place = place()?;
-    place.write("same", "edited")?;
-    let done = place.json(&["reset", "@~1", "--json"])?;
-    assert_eq!(done["left"].as_array().map(Vec::len), Some(1));
-    let edits = [
-        change("f", "modified"),
-        change("gone", "deleted"),
-        change("new", "added"),
-        change("same", "modified"),
-    ];
-    assert_eq!(changes(&place)?, edits);
-    assert_eq!(read(&place, "f")?, "two");
-    place.ok(&["undo"])?;
-    assert_eq!(changes(&place)?, [change("same", "modified")]);
-    place.ok(&["redo"])?;
-    assert_eq!(changes(&place)?, edits);
-    // The same commit once more.
-    place.commit("two again")?;
-    assert_eq!(changes(&place)?, []);
-    let said = place.ok(&["reset"])?;
-    assert!(said.starts_with("nothing to reset"), "{said}");
-    Ok(())
-}
-
-#[test]
-fn a_reset_keeps_conflicts_as_they_are_in_the_files() -> Outcome {
+fn a_reset_keeps_conflicts_as_they_are_in_the_files_and_markers_are_no_choice() -> Outcome {
     let place = Place::with_repository()?;
+    // A commit does not take the markers of a merge that a reset took back.
     place.write("f", "base\n")?;
     place.commit("base")?;
     place.ok(&["branch", "side"])?;
@@ -61,6 +36,15 @@ fn a_reset_keeps_conflicts_as_they_are_in_the_files() -> Outcome {
     place.write("f", "theirs\n")?;
     place.commit("theirs")?;
     place.ok(&["checkout", "main"])?;
+    place.fails(4, &["merge", "side"])?;
+    place.ok(&["reset", "@~1"])?;
+    let said = place.fails(4, &["commit", "-m", "markers"])?;
+    assert!(said.contains("f:1 still has a conflict marker"), "{said}");
+    place.write("f", "both\n")?;
+    place.commit("both")?;
+
+    place.ok(&["reset", "--hard", "@~1"])?;
+    // A reset keeps conflicts as they are in the files.
     place.fails(4, &["merge", "side"])?;
     let merge = place.json(&["log", "-n", "1", "--json"])?["id"].clone();
     place.ok(&["resolve", "f", "--theirs"])?;
@@ -88,77 +72,17 @@ fn a_reset_keeps_conflicts_as_they_are_in_the_files() -> Outcome {
 }
 
 #[test]
-fn a_commit_does_not_take_the_markers_of_a_merge_that_a_reset_took_back() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "base\n")?;
-    place.commit("base")?;
-    place.ok(&["branch", "side"])?;
-    place.write("f", "ours\n")?;
-    place.commit("ours")?;
-    place.ok(&["checkout", "side"])?;
-    place.write("f", "theirs\n")?;
-    place.commit("theirs")?;
-    place.ok(&["checkout", "main"])?;
-    place.fails(4, &["merge", "side"])?;
-    place.ok(&["reset", "@~1"])?;
-    let said = place.fails(4, &["commit", "-m", "markers"])?;
-    assert!(said.contains("f:1 still has a conflict marker"), "{said}");
-    place.write("f", "both\n")?;
-    place.commit("both")?;
-    Ok(())
-}
-
-#[test]
-fn a_subset_says_what_cannot_become_uncommitted() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a/f", "one")?;
-    place.write("b/f", "one")?;
-    place.commit("one")?;
-    place.write("a/f", "two")?;
-    place.write("b/f", "two")?;
-    place.commit("two")?;
-    place.ok(&["checkout", "--subset", "a"])?;
-    let done = place.json(&["reset", "@~1", "--json"])?;
-    assert_eq!(done["outside"], 1);
-    assert_eq!(changes(&place)?, [change("a/f", "modified")]);
-    place.ok(&["undo"])?;
-    assert_eq!(changes(&place)?, []);
-    place.ok(&["reset", "--hard", "@~1"])?;
-    assert_eq!(read(&place, "a/f")?, "one");
-    Ok(())
-}
-
-#[test]
-fn a_bare_repository_resets_its_branch_and_has_no_files_to_match() -> Outcome {
+fn a_reset_moves_the_branch_and_says_what_becomes_of_the_files() -> Outcome {
     let place = place()?;
+    // A bare repository resets its branch and has no files to match.
     place.ok(&["clone", "--bare", ".", "../bare"])?;
     let bare = place.work().join("../bare");
     let bare = bare.to_str().ok_or("a path")?;
     place.fails(20, &["-C", bare, "reset", "--hard", "@~1"])?;
     place.ok(&["-C", bare, "reset", "@~1"])?;
     assert_eq!(place.records(&["-C", bare, "log", "--json"])?.len(), 1);
-    Ok(())
-}
 
-#[test]
-fn what_writes_no_files_does_not_count_them() -> Outcome {
-    let place = Place::with_repository()?;
-    for text in ["one", "two"] {
-        place.write("f", text)?;
-        place.commit(text)?;
-    }
-    let said = place.ok(&["reset", "--soft", "@~1"])?;
-    assert!(!said.contains("written"), "{said}");
-    let said = place.ok(&["reset", "--hard"])?;
-    assert!(said.contains("1 file written"), "{said}");
-    Ok(())
-}
-
-#[test]
-fn arguments_of_git_are_answered_from_the_guide() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "one")?;
-    place.commit("one")?;
+    // Arguments of git are answered from the guide.
     for (args, answer) in [
         (
             &["reset", "HEAD", "f"][..],
@@ -189,5 +113,53 @@ fn arguments_of_git_are_answered_from_the_guide() -> Outcome {
         said.contains(r#""code":"usage""#) && said.contains("staging area"),
         "{said}"
     );
+
+    // A reset turns the last commit into uncommitted changes.
+    place.write("same", "edited")?;
+    let done = place.json(&["reset", "@~1", "--json"])?;
+    assert_eq!(done["left"].as_array().map(Vec::len), Some(1));
+    let edits = [
+        change("f", "modified"),
+        change("gone", "deleted"),
+        change("new", "added"),
+        change("same", "modified"),
+    ];
+    assert_eq!(changes(&place)?, edits);
+    assert_eq!(read(&place, "f")?, "two");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, [change("same", "modified")]);
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, edits);
+    // The same commit once more.
+    place.commit("two again")?;
+    assert_eq!(changes(&place)?, []);
+    let said = place.ok(&["reset"])?;
+    assert!(said.starts_with("nothing to reset"), "{said}");
+
+    // What writes no files does not count them.
+    for text in ["one", "two"] {
+        place.write("f", text)?;
+        place.commit(text)?;
+    }
+    let said = place.ok(&["reset", "--soft", "@~1"])?;
+    assert!(!said.contains("written"), "{said}");
+    let said = place.ok(&["reset", "--hard"])?;
+    assert!(said.contains("1 file written"), "{said}");
+
+    // A subset says what cannot become uncommitted.
+    place.write("a/f", "one")?;
+    place.write("b/f", "one")?;
+    place.commit("one")?;
+    place.write("a/f", "two")?;
+    place.write("b/f", "two")?;
+    place.commit("two")?;
+    place.ok(&["checkout", "--subset", "a"])?;
+    let done = place.json(&["reset", "@~1", "--json"])?;
+    assert_eq!(done["outside"], 1);
+    assert_eq!(changes(&place)?, [change("a/f", "modified")]);
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["reset", "--hard", "@~1"])?;
+    assert_eq!(read(&place, "a/f")?, "one");
     Ok(())
 }

@@ -26,58 +26,9 @@ fn place() -> Outcome<Place> {
 }
 
 #[test]
-fn rm_removes_files_and_emptied_directories_and_undo_restores_them() -> Outcome {
+fn cached_stops_tracking_keeps_the_file_and_y_ignores_it() -> Outcome {
     let place = place()?;
-    let said = place.ok(&["rm", "a.txt", "d/e/y"])?;
-    assert_eq!(said, "removed a.txt\nremoved d/e/y\n");
-    assert!(!exists(&place, "a.txt") && !exists(&place, "d/e") && exists(&place, "d/x"));
-    // What dmv has removed is not told as deleted by the user.
-    let undone = place.run(&["undo"])?;
-    assert_eq!(String::from_utf8(undone.stderr)?, "");
-    assert_eq!(
-        (read(&place, "a.txt")?, read(&place, "d/e/y")?),
-        ("one".into(), "y".into())
-    );
-    assert_eq!(status(&place)?["clean"], json!(true));
-    place.ok(&["redo"])?;
-    assert!(!exists(&place, "a.txt") && !exists(&place, "d/e"));
-    place.commit("removed")?;
-    assert_eq!(files(&place, "@")?, ["d/x", "local.cfg"]);
-    place.write("d/x", "edited")?;
-    let errors = place.fails(5, &["rm", "d/x"])?;
-    assert!(
-        errors.contains("this rm would lose uncommitted changes in d/x"),
-        "{errors}"
-    );
-    let output = place.run(&["rm", "--force", "d/x"])?;
-    assert_eq!(String::from_utf8(output.stdout)?, "removed d/x\n");
-    let errors = String::from_utf8(output.stderr)?;
-    assert!(errors.contains("to restore them: dmv undo"), "{errors}");
-    Ok(())
-}
-
-#[test]
-fn a_directory_needs_r_and_untracked_files_in_it_stay() -> Outcome {
-    let place = place()?;
-    place.write("d/new", "mine")?;
-    let errors = place.fails(2, &["rm", "d"])?;
-    assert!(errors.contains("the option -r"), "{errors}");
-    let done = place.json(&["rm", "-r", "d", "--json"])?;
-    assert_eq!(done["removed"], json!([{"path": "d/e/y"}, {"path": "d/x"}]));
-    assert!(exists(&place, "d/new") && !exists(&place, "d/e"));
-    assert_eq!(
-        place.ok(&["rm", "-r", "d"])?,
-        "nothing to remove: these files are gone already\n"
-    );
-    let errors = place.fails(20, &["rm", "d/new"])?;
-    assert!(errors.contains("'d/new' is not tracked"), "{errors}");
-    place.fails(20, &["rm", "nosuch"])?;
-    Ok(())
-}
-
-#[test]
-fn cached_stops_tracking_and_keeps_the_file() -> Outcome {
-    let place = place()?;
+    // Cached stops tracking and keeps the file.
     let output = place.run(&["rm", "--cached", "local.cfg"])?;
     let (said, errors) = (
         String::from_utf8(output.stdout)?,
@@ -125,12 +76,10 @@ fn cached_stops_tracking_and_keeps_the_file() -> Outcome {
         status(&place)?["untracking"].as_array().map(Vec::len),
         Some(1)
     );
-    Ok(())
-}
 
-#[test]
-fn y_adds_the_line_that_ignores_the_file_in_the_same_operation() -> Outcome {
-    let place = place()?;
+    place.ok(&["undo"])?;
+    place.ok(&["restore", "local.cfg"])?;
+    // Y adds the line that ignores the file in the same operation.
     place.write(".dmvignore", "*.tmp")?;
     place.commit("rules")?;
     let said = place.ok(&["rm", "--cached", "-y", "local.cfg"])?;
@@ -155,8 +104,101 @@ fn y_adds_the_line_that_ignores_the_file_in_the_same_operation() -> Outcome {
 }
 
 #[test]
-fn a_tracked_file_that_rules_cover_is_named_once_when_it_is_committed() -> Outcome {
+fn rm_removes_files_here_outside_of_the_subset_and_without_content() -> Outcome {
     let place = place()?;
+    // In a clone without content files are removed and untracked.
+    let (from, to) = (place.work(), place.dir.path().join("meta"));
+    let (from, to) = (from.to_str().ok_or("path")?, to.to_str().ok_or("path")?);
+    place.ok(&["clone", "--meta-only", from, to])?;
+    place.ok(&["-C", to, "rm", "-r", "d"])?;
+    place.ok(&["-C", to, "rm", "--cached", "local.cfg"])?;
+    place.ok(&["-C", to, "commit", "-m", "less"])?;
+    assert_eq!(place.ok(&["-C", to, "ls", "-r"])?, "a.txt\n");
+    place.ok(&["-C", to, "verify"])?;
+
+    // Files outside of the subset go by the note alone.
+    place.ok(&["subset", "set", "d"])?;
+    let said = place.ok(&["rm", "a.txt"])?;
+    assert!(said.contains("outside of the subset"), "{said}");
+    assert_eq!(
+        status(&place)?["untracking"],
+        json!([{"path": "a.txt", "on_disk": false}])
+    );
+    place.commit("removed")?;
+    assert_eq!(files(&place, "@")?, ["d/e/y", "d/x", "local.cfg"]);
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(status(&place)?["clean"], json!(true));
+
+    place.ok(&["subset", "clear"])?;
+    // A directory needs r and untracked files in it stay.
+    place.write("d/new", "mine")?;
+    let errors = place.fails(2, &["rm", "d"])?;
+    assert!(errors.contains("the option -r"), "{errors}");
+    let done = place.json(&["rm", "-r", "d", "--json"])?;
+    assert_eq!(done["removed"], json!([{"path": "d/e/y"}, {"path": "d/x"}]));
+    assert!(exists(&place, "d/new") && !exists(&place, "d/e"));
+    assert_eq!(
+        place.ok(&["rm", "-r", "d"])?,
+        "nothing to remove: these files are gone already\n"
+    );
+    let errors = place.fails(20, &["rm", "d/new"])?;
+    assert!(errors.contains("'d/new' is not tracked"), "{errors}");
+    place.fails(20, &["rm", "nosuch"])?;
+
+    place.ok(&["undo"])?;
+    fs::remove_file(place.work().join("d/new"))?;
+    // Rm removes files and emptied directories and undo restores them.
+    let said = place.ok(&["rm", "a.txt", "d/e/y"])?;
+    assert_eq!(said, "removed a.txt\nremoved d/e/y\n");
+    assert!(!exists(&place, "a.txt") && !exists(&place, "d/e") && exists(&place, "d/x"));
+    // What dmv has removed is not told as deleted by the user.
+    let undone = place.run(&["undo"])?;
+    assert_eq!(String::from_utf8(undone.stderr)?, "");
+    assert_eq!(
+        (read(&place, "a.txt")?, read(&place, "d/e/y")?),
+        ("one".into(), "y".into())
+    );
+    assert_eq!(status(&place)?["clean"], json!(true));
+    place.ok(&["redo"])?;
+    assert!(!exists(&place, "a.txt") && !exists(&place, "d/e"));
+    place.commit("removed")?;
+    assert_eq!(files(&place, "@")?, ["d/x", "local.cfg"]);
+    place.write("d/x", "edited")?;
+    let errors = place.fails(5, &["rm", "d/x"])?;
+    assert!(
+        errors.contains("this rm would lose uncommitted changes in d/x"),
+        "{errors}"
+    );
+    let output = place.run(&["rm", "--force", "d/x"])?;
+    assert_eq!(String::from_utf8(output.stdout)?, "removed d/x\n");
+    let errors = String::from_utf8(output.stderr)?;
+    assert!(errors.contains("to restore them: dmv undo"), "{errors}");
+    Ok(())
+}
+
+#[test]
+fn conflicts_ignored_files_and_pipes_are_removed_with_care() -> Outcome {
+    let place = place()?;
+    // Conflicts are removed but not untracked.
+    place.write("rock.png", [0, 1, 2])?;
+    place.commit("rock")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("rock.png", [0, 1, 3])?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("rock.png", [0, 1, 4])?;
+    place.commit("ours")?;
+    place.fails(4, &["merge", "side"])?;
+    let errors = place.fails(5, &["rm", "--cached", "rock.png"])?;
+    assert!(errors.contains("unresolved conflict"), "{errors}");
+    place.ok(&["rm", "rock.png"])?;
+    assert_eq!(status(&place)?["conflicts"], json!([]));
+    place.commit("without the rock")?;
+    assert_eq!(files(&place, "@")?, ["a.txt", "d/e/y", "d/x", "local.cfg"]);
+    assert_eq!(status(&place)?["clean"], json!(true));
+
+    // A tracked file that rules cover is named once when it is committed.
     place.write(".dmvignore", "*.cfg\nd/\n")?;
     place.commit("rules")?;
     let said = |place: &Place| -> Outcome<String> {
@@ -180,66 +222,8 @@ fn a_tracked_file_that_rules_cover_is_named_once_when_it_is_committed() -> Outco
     assert_eq!(String::from_utf8(output.stderr)?, "");
     place.commit("untracked")?;
     assert_eq!(status(&place)?["clean"], json!(true));
-    Ok(())
-}
 
-#[test]
-fn files_outside_of_the_subset_go_by_the_note_alone() -> Outcome {
-    let place = place()?;
-    place.ok(&["subset", "set", "d"])?;
-    let said = place.ok(&["rm", "a.txt"])?;
-    assert!(said.contains("outside of the subset"), "{said}");
-    assert_eq!(
-        status(&place)?["untracking"],
-        json!([{"path": "a.txt", "on_disk": false}])
-    );
-    place.commit("removed")?;
-    assert_eq!(files(&place, "@")?, ["d/e/y", "d/x", "local.cfg"]);
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(status(&place)?["clean"], json!(true));
-    Ok(())
-}
-
-#[test]
-fn in_a_clone_without_content_files_are_removed_and_untracked() -> Outcome {
-    let place = place()?;
-    let (from, to) = (place.work(), place.dir.path().join("meta"));
-    let (from, to) = (from.to_str().ok_or("path")?, to.to_str().ok_or("path")?);
-    place.ok(&["clone", "--meta-only", from, to])?;
-    place.ok(&["-C", to, "rm", "-r", "d"])?;
-    place.ok(&["-C", to, "rm", "--cached", "local.cfg"])?;
-    place.ok(&["-C", to, "commit", "-m", "less"])?;
-    assert_eq!(place.ok(&["-C", to, "ls", "-r"])?, "a.txt\n");
-    place.ok(&["-C", to, "verify"])?;
-    Ok(())
-}
-
-#[test]
-fn conflicts_are_removed_but_not_untracked() -> Outcome {
-    let place = place()?;
-    place.write("rock.png", [0, 1, 2])?;
-    place.commit("rock")?;
-    place.ok(&["checkout", "-b", "side"])?;
-    place.write("rock.png", [0, 1, 3])?;
-    place.commit("theirs")?;
-    place.ok(&["checkout", "main"])?;
-    place.write("rock.png", [0, 1, 4])?;
-    place.commit("ours")?;
-    place.fails(4, &["merge", "side"])?;
-    let errors = place.fails(5, &["rm", "--cached", "rock.png"])?;
-    assert!(errors.contains("unresolved conflict"), "{errors}");
-    place.ok(&["rm", "rock.png"])?;
-    assert_eq!(status(&place)?["conflicts"], json!([]));
-    place.commit("without the rock")?;
-    assert_eq!(files(&place, "@")?, ["a.txt", "d/e/y", "d/x", "local.cfg"]);
-    assert_eq!(status(&place)?["clean"], json!(true));
-    Ok(())
-}
-
-#[test]
-fn a_pipe_in_the_place_of_a_file_is_refused() -> Outcome {
-    let place = place()?;
+    // A pipe in the place of a file is refused.
     let pipe = place.work().join("d/x");
     fs::remove_file(&pipe)?;
     let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;

@@ -134,39 +134,6 @@ fn a_clone_that_shares_packs_is_recovered_from_them() -> Outcome {
     is_sound(&place, "from")
 }
 
-#[test]
-fn what_cannot_be_shared_or_shall_not_be_is_copied() -> Outcome {
-    let place = place()?;
-    let full = place.json(&["clone", "--copy", "from", "copy", "--json"])?;
-    assert_eq!(full["shared"], 0);
-    assert_eq!(common(&place, "from/.dmv", "copy/.dmv")?, 0);
-    let format = fs::read_to_string(place.work().join("copy/.dmv/format"))?;
-    assert!(format.starts_with("dmv-repository 1\n"), "{format}");
-    // Not a part, and not from a part.
-    let part = place.json(&["clone", "from", "part", "--subset", "small*", "--json"])?;
-    assert_eq!(part["shared"], 0);
-    let other = place.json(&["clone", "part", "other", "--subset", "small*", "--json"])?;
-    assert_eq!(other["shared"], 0);
-    // Not from a source that is known to be damaged: what is sound is copied, the rest is said.
-    let packs = place.work().join("from/.dmv/packs");
-    let mut largest: Vec<_> = fs::read_dir(packs)?.collect::<Result<_, _>>()?;
-    largest.sort_by_key(|pack| pack.metadata().map_or(0, |meta| meta.len()));
-    let path = largest.last().ok_or("there are packs")?.path();
-    let mut content = fs::read(&path)?;
-    content[1000] ^= 1;
-    fs::write(&path, content)?;
-    place.fails(7, &["-C", "from", "verify", "--full"])?;
-    place.fails(7, &["clone", "from", "broken"])?;
-    // An older dmv refuses what it cannot know.
-    place.ok(&["clone", "copy", "shared"])?;
-    let format = place.work().join("shared/.dmv/format");
-    let text = fs::read_to_string(&format)?;
-    assert!(text.starts_with("dmv-repository 2\n"), "{text}");
-    fs::write(&format, text.replace("repository 2", "repository 3"))?;
-    place.fails(14, &["-C", "shared", "status"])?;
-    Ok(())
-}
-
 /// Some of its packs are there then, and nothing lists them.
 #[test]
 fn a_clone_that_was_killed_while_it_shared_packs_continues() -> Outcome {
@@ -279,43 +246,6 @@ fn id_of(place: &Place, dmv: &str) -> Outcome<String> {
     let format = format_of(place, dmv)?;
     let id = format.lines().find_map(|line| line.strip_prefix("id "));
     Ok(id.ok_or("a format names an id")?.to_owned())
-}
-
-#[test]
-fn files_that_others_may_write_to_are_copied() -> Outcome {
-    let place = place()?;
-    let packs = place.work().join("from/.dmv/packs");
-    let mut all = Vec::new();
-    for entry in fs::read_dir(&packs)? {
-        let path = entry?.path();
-        if path != packs.join(format!("{}.pack", id_of(&place, "from/.dmv")?)) {
-            all.push(path);
-        }
-    }
-    let one = all.first().ok_or("there are packs")?;
-    let is_copied = |name: &str| -> Outcome {
-        let cloned = place.json(&["clone", "from", name, "--json"])?;
-        assert_eq!(cloned["shared"], 0, "{cloned}");
-        let dmv = format!("{name}/.dmv");
-        assert_eq!(common(&place, "from/.dmv", &dmv)?, 0);
-        assert!(format_of(&place, &dmv)?.starts_with("dmv-repository 1\n"));
-        is_sound(&place, name)
-    };
-    for mode in [0o664, 0o646] {
-        fs::set_permissions(one, fs::Permissions::from_mode(mode))?;
-        is_copied(&format!("mode{mode:o}"))?;
-    }
-    fs::set_permissions(one, fs::Permissions::from_mode(0o644))?;
-    // The administrator could use everybody's files, and their owner could still change them.
-    if std::os::unix::fs::chown(one, Some(65534), None).is_ok() {
-        is_copied("owned")?;
-        std::os::unix::fs::chown(one, Some(0), None)?;
-    }
-    assert_ne!(
-        place.json(&["clone", "from", "again", "--json"])?["shared"],
-        0
-    );
-    Ok(())
 }
 
 #[test]
@@ -498,7 +428,10 @@ fn a_clone_that_shares_packs_does_not_continue_as_a_copy() -> Outcome {
         bytes[32..middle].fill(0x55);
         fs::write(dmv.join("packs").join(name), bytes)?;
     }
-    place.fails(7, &["clone", "from", "to"])?;
+    let refused = place.fails(7, &["clone", "from", "to"])?;
+    assert!(refused.contains("in a file of the source"), "{refused}");
+    assert!(!refused.contains("not in the remote"), "{refused}");
+    assert!(refused.contains("dmv -C to verify --heal"), "{refused}");
     assert!(exists(&place, "to/.dmv/clone"));
     for (name, bytes) in &sound {
         fs::write(dmv.join("packs").join(name), bytes)?;
@@ -511,34 +444,80 @@ fn a_clone_that_shares_packs_does_not_continue_as_a_copy() -> Outcome {
 }
 
 #[test]
-fn a_clone_that_fails_on_shared_damage_says_where_it_is_and_continues_when_mended() -> Outcome {
+fn what_cannot_be_shared_is_copied_and_a_bare_clone_writes_no_files() -> Outcome {
     let place = place()?;
-    let own = format!("{}.pack", id_of(&place, "from/.dmv")?);
-    for (name, mut bytes) in bytes_of_packs(&place, "from/.dmv")? {
-        if name != own {
-            let middle = bytes.len() / 2;
-            bytes[32..middle].fill(0x55);
-            fs::write(place.work().join("from/.dmv/packs").join(name), bytes)?;
-        }
-    }
-    let refused = place.fails(7, &["clone", "from", "to"])?;
-    assert!(refused.contains("in a file of the source"), "{refused}");
-    assert!(!refused.contains("not in the remote"), "{refused}");
-    assert!(refused.contains("dmv -C to verify --heal"), "{refused}");
-    Ok(())
-}
-
-#[test]
-fn a_bare_clone_has_written_no_files() -> Outcome {
-    let place = place()?;
+    // A bare clone has written no files.
     let said = place.ok(&["clone", "--bare", "from", "bare"])?;
     assert!(said.contains("cloned into bare\n"), "{said}");
+
+    // Files that others may write to are copied.
+    let packs = place.work().join("from/.dmv/packs");
+    let mut all = Vec::new();
+    for entry in fs::read_dir(&packs)? {
+        let path = entry?.path();
+        if path != packs.join(format!("{}.pack", id_of(&place, "from/.dmv")?)) {
+            all.push(path);
+        }
+    }
+    let one = all.first().ok_or("there are packs")?;
+    let is_copied = |name: &str| -> Outcome {
+        let cloned = place.json(&["clone", "from", name, "--json"])?;
+        assert_eq!(cloned["shared"], 0, "{cloned}");
+        let dmv = format!("{name}/.dmv");
+        assert_eq!(common(&place, "from/.dmv", &dmv)?, 0);
+        assert!(format_of(&place, &dmv)?.starts_with("dmv-repository 1\n"));
+        is_sound(&place, name)
+    };
+    for mode in [0o664, 0o646] {
+        fs::set_permissions(one, fs::Permissions::from_mode(mode))?;
+        is_copied(&format!("mode{mode:o}"))?;
+    }
+    fs::set_permissions(one, fs::Permissions::from_mode(0o644))?;
+    // The administrator could use everybody's files, and their owner could still change them.
+    if std::os::unix::fs::chown(one, Some(65534), None).is_ok() {
+        is_copied("owned")?;
+        std::os::unix::fs::chown(one, Some(0), None)?;
+    }
+    assert_ne!(
+        place.json(&["clone", "from", "again", "--json"])?["shared"],
+        0
+    );
+
+    // What cannot be shared or shall not be is copied.
+    let full = place.json(&["clone", "--copy", "from", "copy", "--json"])?;
+    assert_eq!(full["shared"], 0);
+    assert_eq!(common(&place, "from/.dmv", "copy/.dmv")?, 0);
+    let format = fs::read_to_string(place.work().join("copy/.dmv/format"))?;
+    assert!(format.starts_with("dmv-repository 1\n"), "{format}");
+    // Not a part, and not from a part.
+    let part = place.json(&["clone", "from", "part", "--subset", "small*", "--json"])?;
+    assert_eq!(part["shared"], 0);
+    let other = place.json(&["clone", "part", "other", "--subset", "small*", "--json"])?;
+    assert_eq!(other["shared"], 0);
+    // Not from a source that is known to be damaged: what is sound is copied, the rest is said.
+    let packs = place.work().join("from/.dmv/packs");
+    let mut largest: Vec<_> = fs::read_dir(packs)?.collect::<Result<_, _>>()?;
+    largest.sort_by_key(|pack| pack.metadata().map_or(0, |meta| meta.len()));
+    let path = largest.last().ok_or("there are packs")?.path();
+    let mut content = fs::read(&path)?;
+    content[1000] ^= 1;
+    fs::write(&path, content)?;
+    place.fails(7, &["-C", "from", "verify", "--full"])?;
+    place.fails(7, &["clone", "from", "broken"])?;
+    // An older dmv refuses what it cannot know.
+    place.ok(&["clone", "copy", "shared"])?;
+    let format = place.work().join("shared/.dmv/format");
+    let text = fs::read_to_string(&format)?;
+    assert!(text.starts_with("dmv-repository 2\n"), "{text}");
+    fs::write(&format, text.replace("repository 2", "repository 3"))?;
+    place.fails(14, &["-C", "shared", "status"])?;
     Ok(())
 }
 
 #[test]
-fn a_sync_names_each_of_several_remotes() -> Outcome {
+fn remotes_that_are_away_or_were_replaced_are_named() -> Outcome {
     let place = place()?;
+    // A sync names each of several remotes.
     for name in ["disk", "nas"] {
         place.ok(&["clone", "--bare", "from", name])?;
         let url = place.work().join(name);
@@ -560,12 +539,8 @@ fn a_sync_names_each_of_several_remotes() -> Outcome {
         said.contains("dmv push, when disk or nas is reachable"),
         "{said}"
     );
-    Ok(())
-}
 
-#[test]
-fn the_status_after_a_replaced_remote_branch_hints_what_a_pull_would() -> Outcome {
-    let place = place()?;
+    // The status after a replaced remote branch hints what a pull would.
     place.ok(&["clone", "from", "to"])?;
     place.ok(&["-C", "from", "commit", "--amend", "-m", "other"])?;
     place.ok(&["-C", "to", "fetch"])?;

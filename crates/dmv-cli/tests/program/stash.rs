@@ -27,8 +27,9 @@ fn place() -> Outcome<Place> {
 }
 
 #[test]
-fn a_stash_takes_all_changes_and_a_pop_brings_them_back() -> Outcome {
+fn a_stash_takes_all_changes_and_stashes_are_named_by_their_numbers() -> Outcome {
     let place = place()?;
+    // A stash takes all changes and a pop brings them back.
     let before = changes(&place)?;
     assert_eq!(before.len(), 4);
     let done = place.json(&["stash", "-m", "half", "--json"])?;
@@ -48,12 +49,8 @@ fn a_stash_takes_all_changes_and_a_pop_brings_them_back() -> Outcome {
     assert_eq!(place.ok(&["stash", "list"])?, "");
     assert_eq!(place.ok(&["stash", "list", "--json"])?, "");
     place.ok(&["verify", "--full"])?;
-    Ok(())
-}
 
-#[test]
-fn stashes_are_named_by_their_numbers() -> Outcome {
-    let place = place()?;
+    // Stashes are named by their numbers.
     let said = place.fails(20, &["stash", "push", "nosuch"])?;
     assert!(said.contains("nosuch"), "{said}");
     place.ok(&["stash", "push", "-m", "text", "a"])?;

@@ -28,69 +28,9 @@ fn has(place: &Place, path: &str) -> bool {
 }
 
 #[test]
-fn a_subset_is_checked_out_changed_and_dropped() -> Outcome {
+fn files_outside_of_the_subset_are_left_and_commands_say_so() -> Outcome {
     let place = studio()?;
-    place.ok(&["checkout", "--subset", "media/s1", "!media/s1/raw", "*.txt"])?;
-    assert!(has(&place, "media/s1/a") && has(&place, "notes.txt"));
-    assert!(!has(&place, "media/s1/raw") && !has(&place, "media/s2") && !has(&place, "titles"));
-    let status = place.json(&["status", "--json"])?;
-    let patterns = json!(["media/s1", "!media/s1/raw", "*.txt"]);
-    assert_eq!(
-        (&status["subset"], &status["clean"]),
-        (&patterns, &true.into())
-    );
-    assert_eq!(place.json(&["subset", "--json"])?["subset"], patterns);
-    place.ok(&["subset", "add", "titles"])?;
-    place.ok(&["subset", "remove", "media", "notes.txt"])?;
-    assert_eq!(
-        place.ok(&["subset"])?,
-        "*.txt\ntitles\n!media\n!notes.txt\n"
-    );
-    assert!(has(&place, "titles/d") && !has(&place, "media") && !has(&place, "notes.txt"));
-    place.ok(&["undo"])?;
-    assert!(has(&place, "media/s1/a") && !has(&place, "media/s2"));
-    place.ok(&["checkout", "--all"])?;
-    assert_eq!(place.ok(&["subset"])?, "");
-    assert!(has(&place, "media/s1/raw/r") && has(&place, "media/s2/b"));
-    place.ok(&["status", "--exit-code"])?;
-    Ok(())
-}
-
-#[test]
-fn files_outside_of_the_subset_are_told_of_and_left() -> Outcome {
-    let place = studio()?;
-    place.ok(&["checkout", "--subset", "titles"])?;
-    place.write("notes.txt", "mine")?;
-    place.write("new/file", "mine")?;
-    place.write("titles/e", "taken")?;
-    let status = place.json(&["status", "--json"])?;
-    assert_eq!(
-        status["outside"],
-        json!([{"path": "new"}, {"path": "notes.txt"}])
-    );
-    assert_eq!(
-        status["changes"],
-        json!([{"path": "titles/e", "change": "added"}])
-    );
-    let err = place.fails(3, &["commit", "-m", "titles"])?;
-    assert!(err.contains("notes.txt") && err.contains("dmv subset add new"));
-    assert_eq!(place.ok(&["cat", "@:notes.txt"])?, "notes.txt");
-    assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
-    // They come in as they are.
-    place.ok(&["subset", "add", "notes.txt"])?;
-    place.ok(&["subset", "add", "new"])?;
-    assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
-    let changes = &place.json(&["status", "--json"])?["changes"];
-    assert_eq!(changes[0]["path"], "new/file");
-    assert_eq!(changes[1]["path"], "notes.txt");
-    let err = place.fails(20, &["restore", "media/s1"])?;
-    assert!(err.contains("dmv subset add media/s1"), "{err}");
-    Ok(())
-}
-
-#[test]
-fn commands_name_what_is_outside_and_what_is_nowhere() -> Outcome {
-    let place = studio()?;
+    // Commands name what is outside and what is nowhere.
     place.write("titles/d", "changed")?;
     place.write("media/s1/a", "changed")?;
     place.commit("both")?;
@@ -131,79 +71,46 @@ fn commands_name_what_is_outside_and_what_is_nowhere() -> Outcome {
         place.ok(args)?;
     }
     assert_eq!(place.ok(&["subset"])?, "titles\n");
+
+    place.ok(&["checkout", "--all"])?;
+    // Files outside of the subset are told of and left.
+    place.ok(&["checkout", "--subset", "titles"])?;
+    place.write("notes.txt", "mine")?;
+    place.write("new/file", "mine")?;
+    place.write("titles/e", "taken")?;
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        status["outside"],
+        json!([{"path": "new"}, {"path": "notes.txt"}])
+    );
+    assert_eq!(
+        status["changes"],
+        json!([{"path": "titles/e", "change": "added"}])
+    );
+    let err = place.fails(3, &["commit", "-m", "titles"])?;
+    assert!(err.contains("notes.txt") && err.contains("dmv subset add new"));
+    assert_eq!(place.ok(&["cat", "@:notes.txt"])?, "notes.txt");
+    assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
+    // They come in as they are.
+    place.ok(&["subset", "add", "notes.txt"])?;
+    place.ok(&["subset", "add", "new"])?;
+    assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
+    let changes = &place.json(&["status", "--json"])?["changes"];
+    assert_eq!(changes[0]["path"], "new/file");
+    assert_eq!(changes[1]["path"], "notes.txt");
+    let err = place.fails(20, &["restore", "media/s1"])?;
+    assert!(err.contains("dmv subset add media/s1"), "{err}");
     Ok(())
 }
 
 #[test]
-fn a_command_inside_of_the_repository_s_directory_says_where_the_worktree_is() -> Outcome {
+fn a_subset_is_set_in_many_ways_and_a_pattern_without_files_is_named() -> Outcome {
     let place = studio()?;
+    // A command inside of the repository s directory says where the worktree is.
     let err = place.fails(20, &["-C", ".dmv/packs", "status"])?;
     assert!(err.contains("is not in one\nhint: cd /"), "{err}");
-    Ok(())
-}
 
-#[test]
-fn a_new_directory_counts_only_if_it_is_empty_and_in_the_subset() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write(".dmvignore", "*.tmp")?;
-    place.commit("rules")?;
-    // Nothing that comes of it can be committed.
-    place.write("ignored/below/x.tmp", "")?;
-    fs::create_dir_all(place.work().join("control/.git"))?;
-    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
-    let none = place.json(&["commit", "-m", "x", "--json"])?;
-    assert_eq!(none["commit"], serde_json::Value::Null);
-    fs::remove_dir_all(place.work().join("ignored"))?;
-    // These are empty, and one is in the subset.
-    place.ok(&["subset", "set", "*.x", ".dmvignore"])?;
-    for dir in ["lone", "deep/er", "in.x"] {
-        fs::create_dir_all(place.work().join(dir))?;
-    }
-    let status = place.json(&["status", "--json"])?;
-    let paths = |list: &serde_json::Value| -> Vec<String> {
-        let list = list.as_array().into_iter().flatten();
-        list.map(|item| item["path"].as_str().unwrap_or_default().to_owned())
-            .collect()
-    };
-    assert_eq!(paths(&status["changes"]), ["in.x"], "{status}");
-    assert_eq!(paths(&status["outside"]), ["deep/er", "lone"], "{status}");
-    place.ok(&["commit", "-m", "one directory"])?;
-    assert_eq!(place.ok(&["ls", "-r", "@"])?, ".dmvignore\nin.x/\n");
-    Ok(())
-}
-
-#[test]
-fn patterns_come_from_a_file_on_disk_or_in_a_commit() -> Outcome {
-    let place = studio()?;
-    place.write("needs", "# the render\n\nmedia/s1\n!media/s1/raw\n")?;
-    place.commit("what the render needs")?;
-    place.ok(&["checkout", "--subset-file", "@:needs"])?;
-    assert_eq!(place.ok(&["subset"])?, "media/s1\n!media/s1/raw\n");
-    assert!(!has(&place, "needs"));
-    place.write("media/s1/list", "titles\n")?;
-    place.ok(&["subset", "set", "--subset-file", "media/s1/list"])?;
-    assert!(has(&place, "titles/d") && has(&place, "media/s1/list"));
-    place.fails(20, &["subset", "set", "--subset-file", "nowhere"])?;
-    Ok(())
-}
-
-#[test]
-fn a_pattern_that_matches_nothing_is_said_and_a_bad_one_refused() -> Outcome {
-    let place = studio()?;
-    let done = place.json(&["checkout", "--subset", "titles", "nowhere/*.x", "--json"])?;
-    assert_eq!(done["idle_patterns"], json!(["nowhere/*.x"]));
-    for bad in ["a[", "../x", ""] {
-        place.fails(2, &["subset", "add", bad])?;
-    }
-    place.fails(2, &["checkout"])?;
-    place.fails(2, &["checkout", "--all", "--subset", "titles"])?;
-    assert_eq!(place.ok(&["subset"])?, "titles\nnowhere/*.x\n");
-    Ok(())
-}
-
-#[test]
-fn a_part_is_exported_from_a_bare_repository() -> Outcome {
-    let place = studio()?;
+    // A part is exported from a bare repository.
     let bare = place.dir.path().join("bare");
     let bare = bare.to_str().ok_or("path")?;
     place.ok(&["clone", "--bare", ".", bare])?;
@@ -238,6 +145,98 @@ fn a_part_is_exported_from_a_bare_repository() -> Outcome {
         .args([&out, &unpacked])
         .status()?;
     assert!(differs.success());
+
+    // A subset is checked out changed and dropped.
+    place.ok(&["checkout", "--subset", "media/s1", "!media/s1/raw", "*.txt"])?;
+    assert!(has(&place, "media/s1/a") && has(&place, "notes.txt"));
+    assert!(!has(&place, "media/s1/raw") && !has(&place, "media/s2") && !has(&place, "titles"));
+    let status = place.json(&["status", "--json"])?;
+    let patterns = json!(["media/s1", "!media/s1/raw", "*.txt"]);
+    assert_eq!(
+        (&status["subset"], &status["clean"]),
+        (&patterns, &true.into())
+    );
+    assert_eq!(place.json(&["subset", "--json"])?["subset"], patterns);
+    place.ok(&["subset", "add", "titles"])?;
+    place.ok(&["subset", "remove", "media", "notes.txt"])?;
+    assert_eq!(
+        place.ok(&["subset"])?,
+        "*.txt\ntitles\n!media\n!notes.txt\n"
+    );
+    assert!(has(&place, "titles/d") && !has(&place, "media") && !has(&place, "notes.txt"));
+    place.ok(&["undo"])?;
+    assert!(has(&place, "media/s1/a") && !has(&place, "media/s2"));
+    place.ok(&["checkout", "--all"])?;
+    assert_eq!(place.ok(&["subset"])?, "");
+    assert!(has(&place, "media/s1/raw/r") && has(&place, "media/s2/b"));
+    place.ok(&["status", "--exit-code"])?;
+
+    assert_eq!(
+        place.json(&["status", "--json"])?["idle_patterns"],
+        json!([])
+    );
+    // A pattern that matches nothing is said and a bad one refused.
+    let done = place.json(&["checkout", "--subset", "titles", "nowhere/*.x", "--json"])?;
+    assert_eq!(done["idle_patterns"], json!(["nowhere/*.x"]));
+    for bad in ["a[", "../x", ""] {
+        place.fails(2, &["subset", "add", bad])?;
+    }
+    place.fails(2, &["checkout"])?;
+    place.fails(2, &["checkout", "--all", "--subset", "titles"])?;
+    assert_eq!(place.ok(&["subset"])?, "titles\nnowhere/*.x\n");
+
+    // Status names patterns that match nothing.
+    let said = place.ok(&["status"])?;
+    assert!(
+        said.contains("nothing in the commit matches 'nowhere/*.x'"),
+        "{said}"
+    );
+    assert_eq!(
+        place.json(&["status", "--json"])?["idle_patterns"],
+        json!(["nowhere/*.x"])
+    );
+
+    place.ok(&["checkout", "--all"])?;
+    // Patterns come from a file on disk or in a commit.
+    place.write("needs", "# the render\n\nmedia/s1\n!media/s1/raw\n")?;
+    place.commit("what the render needs")?;
+    place.ok(&["checkout", "--subset-file", "@:needs"])?;
+    assert_eq!(place.ok(&["subset"])?, "media/s1\n!media/s1/raw\n");
+    assert!(!has(&place, "needs"));
+    place.write("media/s1/list", "titles\n")?;
+    place.ok(&["subset", "set", "--subset-file", "media/s1/list"])?;
+    assert!(has(&place, "titles/d") && has(&place, "media/s1/list"));
+    place.fails(20, &["subset", "set", "--subset-file", "nowhere"])?;
+    Ok(())
+}
+
+#[test]
+fn a_new_directory_counts_only_if_it_is_empty_and_in_the_subset() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write(".dmvignore", "*.tmp")?;
+    place.commit("rules")?;
+    // Nothing that comes of it can be committed.
+    place.write("ignored/below/x.tmp", "")?;
+    fs::create_dir_all(place.work().join("control/.git"))?;
+    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
+    let none = place.json(&["commit", "-m", "x", "--json"])?;
+    assert_eq!(none["commit"], serde_json::Value::Null);
+    fs::remove_dir_all(place.work().join("ignored"))?;
+    // These are empty, and one is in the subset.
+    place.ok(&["subset", "set", "*.x", ".dmvignore"])?;
+    for dir in ["lone", "deep/er", "in.x"] {
+        fs::create_dir_all(place.work().join(dir))?;
+    }
+    let status = place.json(&["status", "--json"])?;
+    let paths = |list: &serde_json::Value| -> Vec<String> {
+        let list = list.as_array().into_iter().flatten();
+        list.map(|item| item["path"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(paths(&status["changes"]), ["in.x"], "{status}");
+    assert_eq!(paths(&status["outside"]), ["deep/er", "lone"], "{status}");
+    place.ok(&["commit", "-m", "one directory"])?;
+    assert_eq!(place.ok(&["ls", "-r", "@"])?, ".dmvignore\nin.x/\n");
     Ok(())
 }
 
@@ -368,28 +367,6 @@ fn a_file_that_is_there_when_the_subset_comes_to_have_its_path_counts_as_an_edit
     fs::create_dir_all(place.work().join("b/g/d"))?;
     place.write("b/g/d/h", "mine")?;
     place.fails(5, &["subset", "add", "b/g"])?;
-    Ok(())
-}
-
-#[test]
-fn status_names_patterns_that_match_nothing() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a/f", "f")?;
-    place.commit("first")?;
-    assert_eq!(
-        place.json(&["status", "--json"])?["idle_patterns"],
-        json!([])
-    );
-    place.ok(&["subset", "set", "a", "nosuch"])?;
-    let said = place.ok(&["status"])?;
-    assert!(
-        said.contains("nothing in the commit matches 'nosuch'"),
-        "{said}"
-    );
-    assert_eq!(
-        place.json(&["status", "--json"])?["idle_patterns"],
-        json!(["nosuch"])
-    );
     Ok(())
 }
 

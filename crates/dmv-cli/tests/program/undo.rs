@@ -13,8 +13,9 @@ fn operation(place: &Place, text: &str) -> Outcome<String> {
 }
 
 #[test]
-fn undo_of_a_commit_leaves_its_edits_and_redo_commits_them_again() -> Outcome {
+fn undo_and_redo_take_back_commits_branches_and_checkouts() -> Outcome {
     let place = Place::with_repository()?;
+    // Undo of a commit leaves its edits and redo commits them again.
     place.write("f", "one")?;
     let one = place.commit("one")?;
     place.write("f", "two")?;
@@ -35,6 +36,62 @@ fn undo_of_a_commit_leaves_its_edits_and_redo_commits_them_again() -> Outcome {
     let log = place.records(&["op", "log", "--json"])?;
     let undone: Vec<bool> = log.iter().filter_map(|op| op["undone"].as_bool()).collect();
     assert_eq!(undone, [false, true, false, false, false]);
+
+    // A branch made on the way is one operation.
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let said = place.ok(&["checkout", "-b", "side", "@~1"])?;
+    assert!(said.contains("created branch side"), "{said}");
+    assert_eq!(read(&place, "f")?, "one");
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&status["branch"], &status["commit"]),
+        (&json!("side"), &json!(one))
+    );
+    // One that exists stays, and so do the files.
+    place.fails(20, &["checkout", "-b", "main"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "two");
+    assert!(!place.ok(&["branch"])?.contains("side"));
+
+    // A refused redo says that it is one.
+    for text in ["one", "two"] {
+        place.write("f", text)?;
+        place.commit(text)?;
+    }
+    place.ok(&["checkout", "@~1"])?;
+    place.ok(&["undo"])?;
+    place.write("f", "edited")?;
+    let said = place.fails(5, &["redo"])?;
+    assert!(said.contains("this redo would lose"), "{said}");
+    place.write("f", "two")?;
+    place.ok(&["redo"])?;
+    place.write("f", "edited")?;
+    let said = place.fails(5, &["undo"])?;
+    assert!(said.contains("this undo would lose"), "{said}");
+
+    place.ok(&["checkout", "--force", "main"])?;
+    // An older operation is undone while nothing changed again what it changed.
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["tag", "v1"])?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    place.ok(&["undo", &operation(&place, "branch side")?])?;
+    let first = operation(&place, "-m one")?;
+    let errors = place.fails(5, &["undo", &first])?;
+    assert!(errors.contains("changed branch 'main' later"), "{errors}");
+    assert!(errors.contains("-m two"), "{errors}");
+    let again = operation(&place, "branch side")?;
+    let errors = place.fails(5, &["undo", &operation(&place, "dmv branch side")?])?;
+    assert!(errors.contains("was already undone"), "{errors} {again}");
+    // Further back, one by one.
+    place.ok(&["undo", &operation(&place, "-m two")?])?;
+    place.fails(20, &["undo", "12"])?;
+    place.fails(20, &["undo", "ffffffff"])?;
     Ok(())
 }
 
@@ -105,30 +162,6 @@ fn what_op_expire_let_go_is_out_of_the_reach_of_undo_and_redo() -> Outcome {
 }
 
 #[test]
-fn an_older_operation_is_undone_while_nothing_changed_again_what_it_changed() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "one")?;
-    place.commit("one")?;
-    place.ok(&["branch", "side"])?;
-    place.ok(&["tag", "v1"])?;
-    place.write("f", "two")?;
-    place.commit("two")?;
-    place.ok(&["undo", &operation(&place, "branch side")?])?;
-    let first = operation(&place, "-m one")?;
-    let errors = place.fails(5, &["undo", &first])?;
-    assert!(errors.contains("changed branch 'main' later"), "{errors}");
-    assert!(errors.contains("-m two"), "{errors}");
-    let again = operation(&place, "branch side")?;
-    let errors = place.fails(5, &["undo", &operation(&place, "dmv branch side")?])?;
-    assert!(errors.contains("was already undone"), "{errors} {again}");
-    // Further back, one by one.
-    place.ok(&["undo", &operation(&place, "-m two")?])?;
-    place.fails(20, &["undo", "12"])?;
-    place.fails(20, &["undo", "ffffffff"])?;
-    Ok(())
-}
-
-#[test]
 fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
     let place = Place::with_repository()?;
     place.fails(20, &["undo"])?;
@@ -152,29 +185,6 @@ fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_branch_made_on_the_way_is_one_operation() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "one")?;
-    let one = place.commit("one")?;
-    place.write("f", "two")?;
-    place.commit("two")?;
-    let said = place.ok(&["checkout", "-b", "side", "@~1"])?;
-    assert!(said.contains("created branch side"), "{said}");
-    assert_eq!(read(&place, "f")?, "one");
-    let status = place.json(&["status", "--json"])?;
-    assert_eq!(
-        (&status["branch"], &status["commit"]),
-        (&json!("side"), &json!(one))
-    );
-    // One that exists stays, and so do the files.
-    place.fails(20, &["checkout", "-b", "main"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(read(&place, "f")?, "two");
-    assert!(!place.ok(&["branch"])?.contains("side"));
-    Ok(())
-}
-
 /// A clone with a commit of its own, in `work/here`, of `work/there`.
 fn cloned() -> Outcome<Place> {
     let place = Place::new()?;
@@ -186,8 +196,29 @@ fn cloned() -> Outcome<Place> {
 }
 
 #[test]
-fn undo_passes_over_what_only_tells_of_remotes_and_says_so() -> Outcome {
+fn undo_takes_back_what_was_done_here_and_not_what_made_the_repository() -> Outcome {
     let place = cloned()?;
+    // What made a repository is not undone.
+    place.ok(&["-C", "here", "sync"])?;
+    let errors = place.fails(20, &["-C", "here", "undo"])?;
+    assert!(errors.contains("nothing to undo"), "{errors}");
+    assert_eq!(read(&place, "here/f")?, "one");
+    let all = place.records(&["-C", "here", "op", "log", "--json"])?;
+    for op in &all {
+        let id = op["id"].as_str().ok_or("no id")?;
+        let errors = place.fails(5, &["-C", "here", "undo", id])?;
+        assert!(errors.contains("created the repository"), "{errors}");
+    }
+    assert_eq!(read(&place, "here/f")?, "one");
+    place.ok(&["clone", "-q", "--bare", "there", "bare"])?;
+    place.fails(20, &["-C", "bare", "undo"])?;
+    assert!(place.ok(&["-C", "bare", "branch"])?.contains("main"));
+    // What is done in it later can be.
+    place.ok(&["-C", "here", "tag", "v1"])?;
+    place.ok(&["-C", "here", "undo"])?;
+    assert_eq!(place.ok(&["-C", "here", "tag"])?, "");
+
+    // Undo passes over what only tells of remotes and says so.
     let here = |args: &[&str]| place.ok(&[&["-C", "here"], args].concat());
     let files = || read(&place, "here/f");
     place.write("here/f", "two")?;
@@ -220,50 +251,6 @@ fn undo_passes_over_what_only_tells_of_remotes_and_says_so() -> Outcome {
     let said = here(&["undo", id])?;
     assert!(said.contains("remote/origin/main"), "{said}");
     here(&["redo"])?;
-    Ok(())
-}
-
-#[test]
-fn what_made_a_repository_is_not_undone() -> Outcome {
-    let place = cloned()?;
-    place.ok(&["-C", "here", "sync"])?;
-    let errors = place.fails(20, &["-C", "here", "undo"])?;
-    assert!(errors.contains("nothing to undo"), "{errors}");
-    assert_eq!(read(&place, "here/f")?, "one");
-    let all = place.records(&["-C", "here", "op", "log", "--json"])?;
-    for op in &all {
-        let id = op["id"].as_str().ok_or("no id")?;
-        let errors = place.fails(5, &["-C", "here", "undo", id])?;
-        assert!(errors.contains("created the repository"), "{errors}");
-    }
-    assert_eq!(read(&place, "here/f")?, "one");
-    place.ok(&["clone", "-q", "--bare", "there", "bare"])?;
-    place.fails(20, &["-C", "bare", "undo"])?;
-    assert!(place.ok(&["-C", "bare", "branch"])?.contains("main"));
-    // What is done in it later can be.
-    place.ok(&["-C", "here", "tag", "v1"])?;
-    place.ok(&["-C", "here", "undo"])?;
-    assert_eq!(place.ok(&["-C", "here", "tag"])?, "");
-    Ok(())
-}
-
-#[test]
-fn a_refused_redo_says_that_it_is_one() -> Outcome {
-    let place = Place::with_repository()?;
-    for text in ["one", "two"] {
-        place.write("f", text)?;
-        place.commit(text)?;
-    }
-    place.ok(&["checkout", "@~1"])?;
-    place.ok(&["undo"])?;
-    place.write("f", "edited")?;
-    let said = place.fails(5, &["redo"])?;
-    assert!(said.contains("this redo would lose"), "{said}");
-    place.write("f", "two")?;
-    place.ok(&["redo"])?;
-    place.write("f", "edited")?;
-    let said = place.fails(5, &["undo"])?;
-    assert!(said.contains("this undo would lose"), "{said}");
     Ok(())
 }
 

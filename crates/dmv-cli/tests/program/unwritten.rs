@@ -113,25 +113,6 @@ fn what_a_merge_could_not_write_is_not_reverted_by_the_next_commit() -> Outcome 
 }
 
 #[test]
-fn a_restore_writes_what_could_not_be_written_and_may_choose_the_former() -> Outcome {
-    let place = with_a_long_side()?;
-    falls_short(&place, &["merge", "side"])?;
-    place.ok(&["restore", "."])?;
-    assert_status(&place, &[], &[])?;
-    assert_eq!(fs::metadata(place.work().join("f"))?.len(), LONG as u64);
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    assert_status(&place, &[], &[])?;
-    falls_short(&place, &["merge", "side"])?;
-    // Whoever wants the former file says so.
-    place.ok(&["restore", "--from", "@^1", "f"])?;
-    assert_status(&place, &["f"], &["n/big"])?;
-    place.fails(3, &["commit", "-m", "the short one"])?;
-    assert_eq!(len_in(&place, "f")?, 5);
-    Ok(())
-}
-
-#[test]
 fn a_checkout_that_fell_short_goes_on_goes_back_and_goes_elsewhere() -> Outcome {
     let place = with_a_long_side()?;
     let short = || Ok::<_, std::io::Error>(fs::metadata(place.work().join("f"))?.len() == 5);
@@ -190,8 +171,9 @@ fn a_worktree_that_lacks_files_is_completed_by_the_same_command() -> Outcome {
 }
 
 #[test]
-fn a_clone_that_is_there_names_the_command_that_goes_on() -> Outcome {
+fn a_clone_and_a_merge_that_fell_short_are_completed_by_a_restore() -> Outcome {
     let place = with_a_long_side()?;
+    // A clone that is there names the command that goes on.
     place.ok(&["checkout", "side"])?;
     let output = limited(&place, &["clone", ".", "../copy"])?;
     assert_eq!(output.status.code(), Some(3));
@@ -201,12 +183,29 @@ fn a_clone_that_is_there_names_the_command_that_goes_on() -> Outcome {
     place.ok(&["-C", "../copy", "restore", "."])?;
     let said = place.fails(5, &["clone", ".", "../copy"])?;
     assert!(said.contains("dmv -C ../copy pull, to update it"), "{said}");
+
+    place.ok(&["checkout", "main"])?;
+    // A restore writes what could not be written and may choose the former.
+    falls_short(&place, &["merge", "side"])?;
+    place.ok(&["restore", "."])?;
+    assert_status(&place, &[], &[])?;
+    assert_eq!(fs::metadata(place.work().join("f"))?.len(), LONG as u64);
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_status(&place, &[], &[])?;
+    falls_short(&place, &["merge", "side"])?;
+    // Whoever wants the former file says so.
+    place.ok(&["restore", "--from", "@^1", "f"])?;
+    assert_status(&place, &["f"], &["n/big"])?;
+    place.fails(3, &["commit", "-m", "the short one"])?;
+    assert_eq!(len_in(&place, "f")?, 5);
     Ok(())
 }
 
 #[test]
-fn a_hint_never_names_a_command_that_overwrites_an_edit() -> Outcome {
+fn neither_an_edit_nor_an_undo_that_falls_short_is_lost() -> Outcome {
     let place = Place::with_repository()?;
+    // A hint never names a command that overwrites an edit.
     place.write("f", vec![0; LONG])?;
     place.commit("one")?;
     place.write("f", "edit")?;
@@ -222,12 +221,8 @@ fn a_hint_never_names_a_command_that_overwrites_an_edit() -> Outcome {
     let undone = limited(&place, &["undo"])?;
     assert_eq!(undone.status.code(), Some(0));
     assert_eq!(std::fs::read(place.work().join("f"))?, b"edit");
-    Ok(())
-}
 
-#[test]
-fn an_undo_that_falls_short_can_be_done_again() -> Outcome {
-    let place = Place::with_repository()?;
+    // An undo that falls short can be done again.
     place.write("f", "short")?;
     place.commit("one")?;
     place.write("f", vec![0; LONG])?;

@@ -57,6 +57,8 @@ fn neutral(place: &Place, text: &str) -> String {
         // How small ids and times get depends on what they are.
         let line = match line.split_once("stored as ") {
             Some((before, _)) => format!("{before}stored as [SIZE]\n"),
+            None if line.starts_with("sent ") => "sent [SIZE]\n".to_owned(),
+            None if line.starts_with("received ") => "received [SIZE]\n".to_owned(),
             None => line.to_owned(),
         };
         let mut rest = &line[..];

@@ -17,8 +17,9 @@ fn status(place: &Place, dir: &str) -> Outcome<Value> {
 }
 
 #[test]
-fn a_worktree_has_a_branch_of_its_own_and_shares_what_is_stored() -> Outcome {
+fn worktrees_share_what_is_stored_and_no_branch() -> Outcome {
     let place = repository()?;
+    // A worktree has a branch of its own and shares what is stored.
     let added = place.json(&["worktree", "add", "../side", "--json"])?;
     assert_eq!(
         (&added["branch"], &added["files"]),
@@ -44,13 +45,8 @@ fn a_worktree_has_a_branch_of_its_own_and_shares_what_is_stored() -> Outcome {
     place.ok(&["worktree", "add", "--detach", "../old", "side"])?;
     assert_eq!(status(&place, "../old")?["branch"], Value::Null);
     place.ok(&["verify"])?;
-    Ok(())
-}
 
-#[test]
-fn two_worktrees_are_never_on_one_branch_by_accident() -> Outcome {
-    let place = repository()?;
-    place.ok(&["worktree", "add", "../side"])?;
+    // Two worktrees are never on one branch by accident.
     for command in [
         &["checkout", "side"][..],
         &["worktree", "add", "../more", "side"],
@@ -79,8 +75,9 @@ fn two_worktrees_are_never_on_one_branch_by_accident() -> Outcome {
 }
 
 #[test]
-fn a_directory_that_is_not_free_is_refused() -> Outcome {
+fn a_worktree_is_added_to_a_free_directory_and_undone_from_elsewhere() -> Outcome {
     let place = repository()?;
+    // A directory that is not free is refused.
     fs::create_dir_all(place.work().join("../full"))?;
     fs::write(place.work().join("../full/x"), "mine")?;
     let errors = place.fails(5, &["worktree", "add", "../full"])?;
@@ -93,12 +90,61 @@ fn a_directory_that_is_not_free_is_refused() -> Outcome {
     fs::create_dir_all(place.work().join("../killed"))?;
     fs::write(place.work().join("../killed/.dmv-tmp-0123456789abcdef"), "")?;
     place.ok(&["worktree", "add", "../killed"])?;
+
+    // A copy of a worktree is refused.
+    let at = |name: &str| place.work().join("..").join(name);
+    place.ok(&["worktree", "add", "../side"])?;
+    fs::create_dir(at("copy"))?;
+    fs::copy(at("side/.dmv"), at("copy/.dmv"))?;
+    let errors = place.fails(5, &["-C", "../copy", "status"])?;
+    assert!(errors.contains("is a copy of the worktree at"), "{errors}");
+    fs::write(at("copy/.dmv"), "repository /nowhere\nworktree ../../x\n")?;
+    place.fails(7, &["-C", "../copy", "status"])?;
+
+    // A refused removal hints at the worktree with the changes.
+    let side = place.dir.path().join("side");
+    fs::write(side.join("new"), "new")?;
+    for args in [&["undo"][..], &["worktree", "remove", "../side"]] {
+        let said = place.fails(5, args)?;
+        let side = side.display();
+        assert!(
+            said.contains(&format!("removing the worktree at {side} would lose")),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("dmv -C {side} commit -m MESSAGE")),
+            "{said}"
+        );
+    }
+
+    fs::remove_file(side.join("new"))?;
+    // Undo elsewhere moves the branch back and leaves the files.
+    let file = place.work().join("../side/f");
+    fs::write(&file, "two")?;
+    place.ok(&["-C", "../side", "commit", "-m", "two"])?;
+    // Without an id, only what was done here.
+    let log = place.records(&["op", "log", "--json", "-n", "1"])?;
+    let id = log[0]["id"].as_str().ok_or("no id")?;
+    place.ok(&["undo", id])?;
+    assert_eq!(fs::read(&file)?, b"two");
+    let there = status(&place, "../side")?;
+    assert_eq!(there["moved"], json!(true));
+    fs::write(&file, "three")?;
+    place.fails(5, &["-C", "../side", "commit", "-m", "three"])?;
+    place.ok(&["redo"])?;
+    place.ok(&["-C", "../side", "commit", "-m", "three"])?;
+    // What it did to that worktree alone is undone there.
+    place.ok(&["-C", "../side", "checkout", "@~1"])?;
+    let log = place.records(&["op", "log", "--json", "-n", "1"])?;
+    let errors = place.fails(5, &["undo", log[0]["id"].as_str().ok_or("no id")?])?;
+    assert!(errors.contains("undo it there"), "{errors}");
     Ok(())
 }
 
 #[test]
-fn a_worktree_is_removed_only_when_nothing_is_lost() -> Outcome {
+fn a_worktree_is_removed_only_when_nothing_is_lost_and_nobody_is_in_it() -> Outcome {
     let place = repository()?;
+    // A worktree is removed only when nothing is lost.
     place.write(".dmvignore", "*.tmp\n")?;
     place.commit("ignore")?;
     place.ok(&["worktree", "add", "../side"])?;
@@ -126,6 +172,40 @@ fn a_worktree_is_removed_only_when_nothing_is_lost() -> Outcome {
     assert_eq!(place.records(&["branch", "--json"])?.len(), 2);
     place.fails(5, &["worktree", "remove", "."])?;
     place.fails(20, &["worktree", "remove", "../nowhere"])?;
+
+    // No worktree is removed around somebody.
+    place.ok(&["worktree", "add", "../second"])?;
+    let second = place.work().join("../second");
+    std::fs::create_dir_all(second.join("deep/er"))?;
+    std::fs::write(second.join("deep/er/file"), "text")?;
+    place.ok(&["-C", "../second", "commit", "-m", "deep"])?;
+    let main = place.work().canonicalize()?;
+    let at = second.canonicalize()?;
+    let hint = format!(
+        "hint: cd {}; then: dmv worktree remove {}",
+        main.display(),
+        at.display()
+    );
+    for (dir, named) in [
+        ("", "."),
+        ("", "../second"),
+        ("deep/er", "../.."),
+        ("deep", ".."),
+    ] {
+        for options in [
+            &["worktree", "remove", named][..],
+            &["worktree", "remove", "-f", named],
+        ] {
+            let mut command = place.command(options);
+            let done = command.current_dir(at.join(dir)).output()?;
+            let said = String::from_utf8(done.stderr)?;
+            assert_eq!(done.status.code(), Some(5), "{dir} {named}: {said}");
+            assert!(said.contains(&hint), "{said}");
+            assert!(at.join("deep/er/file").exists());
+        }
+    }
+    place.ok(&["worktree", "remove", "../second"])?;
+    assert!(!at.exists());
     Ok(())
 }
 
@@ -208,46 +288,6 @@ fn a_worktree_that_was_moved_keeps_its_subset_and_its_changes() -> Outcome {
 }
 
 #[test]
-fn a_copy_of_a_worktree_is_refused() -> Outcome {
-    let place = repository()?;
-    let at = |name: &str| place.work().join("..").join(name);
-    place.ok(&["worktree", "add", "../side"])?;
-    fs::create_dir(at("copy"))?;
-    fs::copy(at("side/.dmv"), at("copy/.dmv"))?;
-    let errors = place.fails(5, &["-C", "../copy", "status"])?;
-    assert!(errors.contains("is a copy of the worktree at"), "{errors}");
-    fs::write(at("copy/.dmv"), "repository /nowhere\nworktree ../../x\n")?;
-    place.fails(7, &["-C", "../copy", "status"])?;
-    Ok(())
-}
-
-#[test]
-fn undo_elsewhere_moves_the_branch_back_and_leaves_the_files() -> Outcome {
-    let place = repository()?;
-    place.ok(&["worktree", "add", "../side"])?;
-    let file = place.work().join("../side/f");
-    fs::write(&file, "two")?;
-    place.ok(&["-C", "../side", "commit", "-m", "two"])?;
-    // Without an id, only what was done here.
-    let log = place.records(&["op", "log", "--json", "-n", "1"])?;
-    let id = log[0]["id"].as_str().ok_or("no id")?;
-    place.ok(&["undo", id])?;
-    assert_eq!(fs::read(&file)?, b"two");
-    let there = status(&place, "../side")?;
-    assert_eq!(there["moved"], json!(true));
-    fs::write(&file, "three")?;
-    place.fails(5, &["-C", "../side", "commit", "-m", "three"])?;
-    place.ok(&["redo"])?;
-    place.ok(&["-C", "../side", "commit", "-m", "three"])?;
-    // What it did to that worktree alone is undone there.
-    place.ok(&["-C", "../side", "checkout", "@~1"])?;
-    let log = place.records(&["op", "log", "--json", "-n", "1"])?;
-    let errors = place.fails(5, &["undo", log[0]["id"].as_str().ok_or("no id")?])?;
-    assert!(errors.contains("undo it there"), "{errors}");
-    Ok(())
-}
-
-#[test]
 fn a_moved_repository_does_not_wait_to_note_its_place() -> Outcome {
     let place = Place::with_repository()?;
     place.write("f", "one")?;
@@ -269,27 +309,6 @@ fn a_moved_repository_does_not_wait_to_note_its_place() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_refused_removal_hints_at_the_worktree_with_the_changes() -> Outcome {
-    let place = repository()?;
-    place.ok(&["worktree", "add", "../side"])?;
-    let side = place.dir.path().join("side");
-    fs::write(side.join("new"), "new")?;
-    for args in [&["undo"][..], &["worktree", "remove", "../side"]] {
-        let said = place.fails(5, args)?;
-        let side = side.display();
-        assert!(
-            said.contains(&format!("removing the worktree at {side} would lose")),
-            "{said}"
-        );
-        assert!(
-            said.contains(&format!("dmv -C {side} commit -m MESSAGE")),
-            "{said}"
-        );
-    }
-    Ok(())
-}
-
 /// The id of the last operation.
 fn last_operation(place: &Place) -> Outcome<String> {
     let all = place.records(&["op", "log", "-n", "1", "--json"])?;
@@ -297,8 +316,9 @@ fn last_operation(place: &Place) -> Outcome<String> {
 }
 
 #[test]
-fn an_undo_does_not_remove_the_worktree_that_it_runs_in() -> Outcome {
+fn the_undo_of_an_added_worktree_removes_no_other_one() -> Outcome {
     let place = Place::with_repository()?;
+    // An undo does not remove the worktree that it runs in.
     place.write("a", "a")?;
     place.commit("one")?;
     place.ok(&["branch", "side"])?;
@@ -311,16 +331,8 @@ fn an_undo_does_not_remove_the_worktree_that_it_runs_in() -> Outcome {
     assert!(!place.work().join("../side").exists());
     place.ok(&["redo"])?;
     assert!(place.work().join("../side/a").exists());
-    Ok(())
-}
 
-#[test]
-fn the_undo_of_an_added_worktree_finds_it_where_it_was_moved() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a", "a")?;
-    place.commit("one")?;
-    place.ok(&["branch", "side"])?;
-    place.ok(&["worktree", "add", "../side", "side"])?;
+    // The undo of an added worktree finds it where it was moved.
     let (old, new) = (place.work().join("../side"), place.work().join("../moved"));
     fs::rename(&old, &new)?;
     // Nobody has told the repository yet.
@@ -338,43 +350,5 @@ fn the_undo_of_an_added_worktree_finds_it_where_it_was_moved() -> Outcome {
     place.ok(&["redo"])?;
     assert_eq!(fs::read_to_string(new.join("a"))?, "a");
     place.ok(&["verify", "--full"])?;
-    Ok(())
-}
-
-#[test]
-fn no_worktree_is_removed_around_somebody() -> Outcome {
-    let place = repository()?;
-    place.ok(&["worktree", "add", "../second"])?;
-    let second = place.work().join("../second");
-    std::fs::create_dir_all(second.join("deep/er"))?;
-    std::fs::write(second.join("deep/er/file"), "text")?;
-    place.ok(&["-C", "../second", "commit", "-m", "deep"])?;
-    let main = place.work().canonicalize()?;
-    let at = second.canonicalize()?;
-    let hint = format!(
-        "hint: cd {}; then: dmv worktree remove {}",
-        main.display(),
-        at.display()
-    );
-    for (dir, named) in [
-        ("", "."),
-        ("", "../second"),
-        ("deep/er", "../.."),
-        ("deep", ".."),
-    ] {
-        for options in [
-            &["worktree", "remove", named][..],
-            &["worktree", "remove", "-f", named],
-        ] {
-            let mut command = place.command(options);
-            let done = command.current_dir(at.join(dir)).output()?;
-            let said = String::from_utf8(done.stderr)?;
-            assert_eq!(done.status.code(), Some(5), "{dir} {named}: {said}");
-            assert!(said.contains(&hint), "{said}");
-            assert!(at.join("deep/er/file").exists());
-        }
-    }
-    place.ok(&["worktree", "remove", "../second"])?;
-    assert!(!at.exists());
     Ok(())
 }

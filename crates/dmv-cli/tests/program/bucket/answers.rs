@@ -9,7 +9,7 @@
 
 use super::gateway::Gateway;
 use super::proxy::{Fate, Proxy};
-use super::{KEY, SECRET, place};
+use super::{KEY, SECRET, note_remote, place};
 use crate::place::{Outcome, Place};
 use serde_json::Value;
 use std::fs;
@@ -215,8 +215,7 @@ fn behind(gateway: &Gateway, proxy: &Proxy) -> Outcome<Place> {
         bucket.to_string_lossy().as_bytes(),
     )?;
     commit(&place, 0)?;
-    let endpoint = proxy.endpoint();
-    place.ok(&["remote", "add", "studio", BUCKET, "--endpoint", &endpoint])?;
+    note_remote(&place, "studio", BUCKET, &proxy.endpoint())?;
     place.ok(&["push", "studio"])?;
     Ok(place)
 }

@@ -55,42 +55,6 @@ fn counted(place: &Place, gateway: &Gateway, args: &[&str]) -> Outcome<Value> {
     Ok(done)
 }
 
-#[test]
-fn clones_and_fetches_take_few_requests_and_list_nothing() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let (ada, bob) = (pushed(&gateway)?, reader()?);
-    let args = ["clone", BUCKET, ".", "--endpoint", &gateway.endpoint];
-    let foretold = bob.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
-    assert!(!bob.work().join(".dmv").exists(), "nothing is made");
-    let done = counted(&bob, &gateway, &args)?;
-    assert_eq!(requests(&foretold), requests(&done), "{foretold} {done}");
-    let bytes = |of: &Value, name: &str| of[name].as_u64().unwrap_or_default();
-    let off = bytes(&foretold, "bytes").abs_diff(bytes(&done, "bytes_received"));
-    assert!(off < 4096, "{foretold} {done}");
-    assert!(foretold["cost_usd"].as_f64() > Some(0.0), "{foretold}");
-    assert!(requests(&done).get <= 6, "{done}");
-    assert!(done["cost_usd"].as_f64() > Some(0.0), "{done}");
-    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(1, 12 << 20));
-    bob.ok(&["verify", "--full"])?;
-
-    let done = counted(&bob, &gateway, &["fetch"])?;
-    assert_eq!(requests(&done).get, 1, "nothing is new");
-    ada.write("notes", "third")?;
-    ada.commit("third")?;
-    ada.ok(&["push", "studio"])?;
-    let done = counted(&bob, &gateway, &["pull"])?;
-    assert!(requests(&done).get <= 3, "{done}");
-    assert_eq!(fs::read(bob.work().join("notes"))?, b"third");
-    let said = bob.ok(&["fetch", "--verbose"])?;
-    assert!(
-        said.contains("1 request, ") && said.contains("about $0."),
-        "{said}"
-    );
-    Ok(())
-}
-
 /// What a clone of a part is foretold to take, and what it takes, are about the same.
 fn foretold(gateway: &Gateway, options: &[&str]) -> Outcome {
     let part = reader()?;
@@ -114,11 +78,12 @@ fn foretold(gateway: &Gateway, options: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_clone_of_a_part_is_foretold_without_a_trace() -> Outcome {
+fn a_bucket_is_read_whole_and_in_part_verified_and_counts_as_a_copy() -> Outcome {
+    // A clone of a part is foretold without a trace.
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
     };
-    let _ada = pushed(&gateway)?;
+    let ada = pushed(&gateway)?;
     foretold(&gateway, &["--subset", "d1"])?;
     foretold(&gateway, &["--subset", "film"])?;
     foretold(&gateway, &["--depth", "1"])?;
@@ -132,15 +97,8 @@ fn a_clone_of_a_part_is_foretold_without_a_trace() -> Outcome {
         &[&clone[..], &["--subset", "none", "--dry-run"]].concat(),
     )?;
     assert!(said.contains("none"), "{said}");
-    Ok(())
-}
 
-#[test]
-fn a_part_of_a_bucket_costs_what_it_has() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let _ada = pushed(&gateway)?;
+    // A part of a bucket costs what it has.
     let clone = ["clone", BUCKET, ".", "--endpoint", &gateway.endpoint];
     let part = reader()?;
     let done = counted(&part, &gateway, &[&clone[..], &["--subset", "d1"]].concat())?;
@@ -170,6 +128,113 @@ fn a_part_of_a_bucket_costs_what_it_has() -> Outcome {
     assert_eq!(film.stdout, noise(1, 12 << 20));
     assert_eq!(light.ok(&["cat", "@~1:d2/f2"])?, "text 2 ".repeat(50));
     light.ok(&["verify"])?;
+
+    // A sample reads some content and says that it is one.
+    let verify = ["verify", "--at", "studio"];
+    let objects = |more: &[&str]| -> Outcome<u64> {
+        let done = ada.json(&[&verify[..], more, &["--json"]].concat())?;
+        done["objects"]
+            .as_u64()
+            .ok_or_else(|| format!("{done}").into())
+    };
+    let sample = objects(&["--sample", "0.0001"])?;
+    assert!(sample > objects(&[])?, "at least one frame is read");
+    let said = ada.ok(&[&verify[..], &["--sample", "5"]].concat())?;
+    assert!(
+        said.contains("a sample of about 5 % of the content"),
+        "{said}"
+    );
+
+    // Verify at a bucket reads as much as it is told.
+    let mut read = Vec::new();
+    for depth in [&["--quick"][..], &["--sample", "90%"], &["--full"]] {
+        let args = [&["verify", "--at", "studio"], depth].concat();
+        let foretold = ada.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
+        let done = counted(&ada, &gateway, &args)?;
+        assert_eq!(done["ok"], Value::Bool(true), "{done}");
+        let bytes = |of: &Value| of["bytes"].as_u64().unwrap_or_default();
+        if depth.len() == 1 {
+            assert_eq!(bytes(&foretold), bytes(&done));
+        }
+        read.push(bytes(&done));
+    }
+    assert!(
+        read[0] < 1 << 20 && read[0] < read[1] && read[1] <= read[2],
+        "{read:?}"
+    );
+    assert!(read[2] > 12 << 20, "{read:?}");
+    let said = ada.ok(&["verify", "--at", "studio", "--full", "--dry-run"])?;
+    assert!(
+        said.contains("would read 12.") && said.contains("about $0."),
+        "{said}"
+    );
+    ada.fails(2, &["verify", "--sample", "5"])?;
+
+    // A plain web server is a bucket for reading.
+    let port = static_server(gateway.path("film"))?;
+    let bucket = format!("http://127.0.0.1:{port}/x");
+    let bob = Place::new()?;
+    bob.ok(&["clone", &bucket, "."])?;
+    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(1, 12 << 20));
+    bob.ok(&["fetch"])?;
+    bob.write("notes", "mine")?;
+    bob.commit("mine")?;
+    let said = bob.fails(12, &["push"])?;
+    assert!(said.contains("web server"), "{said}");
+    let none = format!("http://127.0.0.1:{port}/y");
+    let said = Place::new()?.fails(10, &["clone", &none, "y"])?;
+    assert!(said.contains("no repository in the bucket"), "{said}");
+
+    // Clones and fetches take few requests and list nothing.
+    let bob = reader()?;
+    let args = ["clone", BUCKET, ".", "--endpoint", &gateway.endpoint];
+    let foretold = bob.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
+    assert!(!bob.work().join(".dmv").exists(), "nothing is made");
+    let done = counted(&bob, &gateway, &args)?;
+    assert_eq!(requests(&foretold), requests(&done), "{foretold} {done}");
+    let bytes = |of: &Value, name: &str| of[name].as_u64().unwrap_or_default();
+    let off = bytes(&foretold, "bytes").abs_diff(bytes(&done, "bytes_received"));
+    assert!(off < 4096, "{foretold} {done}");
+    assert!(foretold["cost_usd"].as_f64() > Some(0.0), "{foretold}");
+    assert!(requests(&done).get <= 6, "{done}");
+    assert!(done["cost_usd"].as_f64() > Some(0.0), "{done}");
+    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(1, 12 << 20));
+    bob.ok(&["verify", "--full"])?;
+
+    let done = counted(&bob, &gateway, &["fetch"])?;
+    assert_eq!(requests(&done).get, 1, "nothing is new");
+    ada.write("notes", "third")?;
+    ada.commit("third")?;
+    ada.ok(&["push", "studio"])?;
+    let done = counted(&bob, &gateway, &["pull"])?;
+    assert!(requests(&done).get <= 3, "{done}");
+    assert_eq!(fs::read(bob.work().join("notes"))?, b"third");
+    let said = bob.ok(&["fetch", "--verbose"])?;
+    assert!(
+        said.contains("1 request, ") && said.contains("about $0."),
+        "{said}"
+    );
+
+    // A bucket counts as a copy.
+    ada.write("new", "not pushed")?;
+    ada.commit("new")?;
+    ada.fails(5, &["drop", "new"])?;
+    // It is in a pack, but only a deleted branch leads to it: a gc may free it.
+    ada.ok(&["branch", "side"])?;
+    ada.ok(&["push", "studio", "side"])?;
+    ada.ok(&["push", "studio", "--force", "--delete", "side"])?;
+    let said = ada.fails(5, &["drop", "new"])?;
+    assert!(said.contains("studio does not keep a copy"), "{said}");
+    ada.ok(&["push", "studio", "main"])?;
+    ada.ok(&["drop", "new"])?;
+    ada.ok(&["gc", "--at", "studio", "--grace", "0", "--forget", "0"])?;
+    ada.ok(&["restore", "new"])?;
+    assert_eq!(fs::read(ada.work().join("new"))?, b"not pushed");
+    let said = ada.ok(&["drop", "film", "d2"])?;
+    assert!(said.contains("11 files"), "{said}");
+    fs::remove_file(ada.work().join("film/reel"))?;
+    ada.ok(&["restore", "film/reel"])?;
+    assert_eq!(fs::read(ada.work().join("film/reel"))?, noise(1, 12 << 20));
     Ok(())
 }
 
@@ -263,53 +328,8 @@ fn what_a_device_has_pushed_itself_it_does_not_read_again() -> Outcome {
 }
 
 #[test]
-fn a_damaged_root_is_noticed_beside_the_copy_of_an_intact_one() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = place()?;
-    gateway.add(&ada, "studio", BUCKET)?;
-    ada.write("f", "one")?;
-    ada.commit("one")?;
-    ada.ok(&["push", "studio"])?;
-    ada.ok(&["verify", "--at", "studio"])?;
-    // The store keeps the name of the state apart from the bytes, and calls them unchanged.
-    let root = gateway.path("film").join("x/root");
-    let mut bytes = fs::read(&root)?;
-    bytes[30] ^= 1;
-    fs::write(&root, bytes)?;
-    for depth in [&[][..], &["--full"], &["--dry-run"]] {
-        let said = ada.fails(7, &[&["verify", "--at", "studio"][..], depth].concat())?;
-        assert!(said.contains("root"), "{said}");
-    }
-    Ok(())
-}
-
-#[test]
-fn a_sample_reads_some_content_and_says_that_it_is_one() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = pushed(&gateway)?;
-    let verify = ["verify", "--at", "studio"];
-    let objects = |more: &[&str]| -> Outcome<u64> {
-        let done = ada.json(&[&verify[..], more, &["--json"]].concat())?;
-        done["objects"]
-            .as_u64()
-            .ok_or_else(|| format!("{done}").into())
-    };
-    let sample = objects(&["--sample", "0.0001"])?;
-    assert!(sample > objects(&[])?, "at least one frame is read");
-    let said = ada.ok(&[&verify[..], &["--sample", "5"]].concat())?;
-    assert!(
-        said.contains("a sample of about 5 % of the content"),
-        "{said}"
-    );
-    Ok(())
-}
-
-#[test]
-fn an_empty_bucket_is_shown_as_empty() -> Outcome {
+fn commands_at_a_bucket_say_what_they_cost_that_it_is_empty_or_damaged() -> Outcome {
+    // An empty bucket is shown as empty.
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
     };
@@ -325,16 +345,8 @@ fn an_empty_bucket_is_shown_as_empty() -> Outcome {
         (&shown["reachable"], &shown["branches"]),
         (&true.into(), &0.into())
     );
-    Ok(())
-}
 
-#[test]
-fn every_command_tells_programs_what_it_costs() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = place()?;
-    gateway.add(&ada, "studio", BUCKET)?;
+    // Every command tells programs what it costs.
     ada.write("d/f", "one")?;
     ada.commit("one")?;
     ada.ok(&["push", "studio"])?;
@@ -382,34 +394,21 @@ fn every_command_tells_programs_what_it_costs() -> Outcome {
     let done = ada.run(&["sync", "studio", "gone", "--json"])?;
     let done: Value = serde_json::from_slice(&done.stdout)?;
     assert_eq!(done["failed"][0]["remote"], "gone", "{done}");
-    Ok(())
-}
 
-#[test]
-fn a_bucket_counts_as_a_copy() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = pushed(&gateway)?;
-    ada.write("new", "not pushed")?;
-    ada.commit("new")?;
-    ada.fails(5, &["drop", "new"])?;
-    // It is in a pack, but only a deleted branch leads to it: a gc may free it.
-    ada.ok(&["branch", "side"])?;
-    ada.ok(&["push", "studio", "side"])?;
-    ada.ok(&["push", "studio", "--force", "--delete", "side"])?;
-    let said = ada.fails(5, &["drop", "new"])?;
-    assert!(said.contains("studio does not keep a copy"), "{said}");
-    ada.ok(&["push", "studio", "main"])?;
-    ada.ok(&["drop", "new"])?;
-    ada.ok(&["gc", "--at", "studio", "--grace", "0", "--forget", "0"])?;
-    ada.ok(&["restore", "new"])?;
-    assert_eq!(fs::read(ada.work().join("new"))?, b"not pushed");
-    let said = ada.ok(&["drop", "film", "d2"])?;
-    assert!(said.contains("11 files"), "{said}");
-    fs::remove_file(ada.work().join("film/reel"))?;
-    ada.ok(&["restore", "film/reel"])?;
-    assert_eq!(fs::read(ada.work().join("film/reel"))?, noise(1, 12 << 20));
+    // A damaged root is noticed beside the copy of an intact one.
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    ada.ok(&["push", "studio"])?;
+    ada.ok(&["verify", "--at", "studio"])?;
+    // The store keeps the name of the state apart from the bytes, and calls them unchanged.
+    let root = gateway.path("film").join("x/root");
+    let mut bytes = fs::read(&root)?;
+    bytes[30] ^= 1;
+    fs::write(&root, bytes)?;
+    for depth in [&[][..], &["--full"], &["--dry-run"]] {
+        let said = ada.fails(7, &[&["verify", "--at", "studio"][..], depth].concat())?;
+        assert!(said.contains("root"), "{said}");
+    }
     Ok(())
 }
 
@@ -524,38 +523,6 @@ fn damage_in_a_small_pack_is_called_damage_and_its_files_are_named() -> Outcome 
     Ok(())
 }
 
-#[test]
-fn verify_at_a_bucket_reads_as_much_as_it_is_told() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = pushed(&gateway)?;
-    let mut read = Vec::new();
-    for depth in [&["--quick"][..], &["--sample", "90%"], &["--full"]] {
-        let args = [&["verify", "--at", "studio"], depth].concat();
-        let foretold = ada.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
-        let done = counted(&ada, &gateway, &args)?;
-        assert_eq!(done["ok"], Value::Bool(true), "{done}");
-        let bytes = |of: &Value| of["bytes"].as_u64().unwrap_or_default();
-        if depth.len() == 1 {
-            assert_eq!(bytes(&foretold), bytes(&done));
-        }
-        read.push(bytes(&done));
-    }
-    assert!(
-        read[0] < 1 << 20 && read[0] < read[1] && read[1] <= read[2],
-        "{read:?}"
-    );
-    assert!(read[2] > 12 << 20, "{read:?}");
-    let said = ada.ok(&["verify", "--at", "studio", "--full", "--dry-run"])?;
-    assert!(
-        said.contains("would read 12.") && said.contains("about $0."),
-        "{said}"
-    );
-    ada.fails(2, &["verify", "--sample", "5"])?;
-    Ok(())
-}
-
 /// A web server for the files of a directory, until the test ends.
 fn static_server(dir: PathBuf) -> Outcome<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -608,26 +575,4 @@ fn answer(stream: &TcpStream, dir: &Path) -> std::io::Result<()> {
         writer.write_all(head.as_bytes())?;
         writer.write_all(part)?;
     }
-}
-
-#[test]
-fn a_plain_web_server_is_a_bucket_for_reading() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let _ada = pushed(&gateway)?;
-    let port = static_server(gateway.path("film"))?;
-    let bucket = format!("http://127.0.0.1:{port}/x");
-    let bob = Place::new()?;
-    bob.ok(&["clone", &bucket, "."])?;
-    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(1, 12 << 20));
-    bob.ok(&["fetch"])?;
-    bob.write("notes", "mine")?;
-    bob.commit("mine")?;
-    let said = bob.fails(12, &["push"])?;
-    assert!(said.contains("web server"), "{said}");
-    let none = format!("http://127.0.0.1:{port}/y");
-    let said = Place::new()?.fails(10, &["clone", &none, "y"])?;
-    assert!(said.contains("no repository in the bucket"), "{said}");
-    Ok(())
 }

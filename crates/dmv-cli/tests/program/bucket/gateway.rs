@@ -1,12 +1,19 @@
 //! versitygw, an S3 server over a directory, for the time of a test.
 
+use super::note_remote;
 use crate::place::{Outcome, Place};
 use dmv_random::skip;
 use dmv_tests::server::{Server, go_program};
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// How the names begin that nobody but the reader of the access log asks for.
+const QUESTION: &str = "is-the-log-complete-";
 
 /// A running server with one bucket, `film`.
 pub struct Gateway {
@@ -67,8 +74,13 @@ impl Gateway {
         Ok(Some(Gateway { server, endpoint }))
     }
 
-    /// Adds a bucket of it as a remote.
+    /// Adds a bucket of it as a remote whose store was tested before.
     pub fn add(&self, place: &Place, name: &str, bucket: &str) -> Outcome {
+        note_remote(place, name, bucket, &self.endpoint)
+    }
+
+    /// The same by the command, which tests the store with hundreds of requests.
+    pub fn test_and_add(&self, place: &Place, name: &str, bucket: &str) -> Outcome {
         place.ok(&["remote", "add", name, bucket, "--endpoint", &self.endpoint])?;
         Ok(())
     }
@@ -77,7 +89,7 @@ impl Gateway {
     pub fn logged(&self) -> Outcome<Logged> {
         let mut logged = Logged::default();
         for line in self.log()?.lines() {
-            if line.starts_with("log starts") {
+            if line.starts_with("log starts") || line.contains(QUESTION) {
                 continue;
             }
             let action = line.split_whitespace().find(|word| word.starts_with("s3_"));
@@ -94,17 +106,26 @@ impl Gateway {
         Ok(logged)
     }
 
-    /// The access log. The server writes it after its answers: once nothing more comes, it is complete.
+    /// The access log. The server writes it beside its answers: it is complete once it has a last question of our
+    /// own, and nothing more comes.
     fn log(&self) -> Outcome<String> {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let question = format!("{QUESTION}{}-", ASKED.fetch_add(1, Ordering::SeqCst));
+        let mut stream = TcpStream::connect(self.server.host())?;
+        write!(
+            stream,
+            "GET /film/{question} HTTP/1.1\r\nhost: film\r\nconnection: close\r\n\r\n"
+        )?;
+        std::io::copy(&mut stream, &mut std::io::sink())?;
         let file = self.server.dir().join("log");
-        let mut text = fs::read_to_string(&file)?;
+        let mut text = String::new();
         loop {
-            std::thread::sleep(Duration::from_millis(300));
             let now = fs::read_to_string(&file)?;
-            if now == text && (now.is_empty() || now.ends_with('\n')) {
+            if now == text && now.contains(&question) && now.ends_with('\n') {
                 return Ok(now);
             }
             text = now;
+            std::thread::sleep(Duration::from_millis(30));
         }
     }
 

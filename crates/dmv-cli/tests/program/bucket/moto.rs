@@ -3,7 +3,7 @@
 //! It checks a condition first, and then writes: of writers at the same moment, several may win. So dmv is
 //! right to refuse it, but a race is a matter of chance. For one writer after the other it will do.
 
-use super::{KEY, SECRET, place};
+use super::{KEY, SECRET, note_remote, place};
 use crate::place::{Outcome, Place};
 use dmv_random::skip;
 use dmv_tests::server::Server;
@@ -48,21 +48,17 @@ fn add(place: &Place, bucket: &str, endpoint: &str) -> Outcome {
     assert_eq!(done.status.code(), Some(5), "{said}");
     let is_race = ["of 8 writers at the same moment", "after a race"];
     assert!(is_race.iter().any(|words| said.contains(words)), "{said}");
-    let remote = format!("\n[remote.studio]\nurl = \"{bucket}\"\nendpoint = \"{endpoint}\"\n");
-    let file = place.work().join(".dmv/config.toml");
-    let config = fs::read_to_string(&file).unwrap_or_default();
-    fs::write(file, config + &remote)?;
-    note_as_tested(place, "studio", bucket, endpoint)
+    note_remote(place, "studio", bucket, endpoint)
 }
 
-/// Lets a place push to a store that was refused.
-fn note_as_tested(place: &Place, name: &str, bucket: &str, endpoint: &str) -> Outcome {
+/// Lets a clone push to a store that was refused.
+fn note_as_tested(place: &Place, bucket: &str, endpoint: &str) -> Outcome {
     let file = place.work().join(".dmv/config.toml");
     let config = fs::read_to_string(&file)?;
-    let head = format!("[remote.{name}]\n");
+    let head = "[remote.origin]\n";
     let noted = format!("{head}tested = \"{bucket} {endpoint} 2026-11-01\"\n");
-    assert!(config.contains(&head), "{config}");
-    Ok(fs::write(file, config.replace(&head, &noted))?)
+    assert!(config.contains(head), "{config}");
+    Ok(fs::write(file, config.replace(head, &noted))?)
 }
 
 #[test]
@@ -94,7 +90,7 @@ fn another_server_is_refused_for_its_races_alone_and_serves_one_writer_at_a_time
     bob.env.push(("AWS_SECRET_ACCESS_KEY", SECRET.into()));
     bob.ok(&["clone", bucket, ".", "--endpoint", &moto.endpoint()])?;
     assert_eq!(fs::read(bob.work().join("large"))?, large);
-    note_as_tested(&bob, "origin", bucket, &moto.endpoint())?;
+    note_as_tested(&bob, bucket, &moto.endpoint())?;
     bob.write("d/file", "of bob")?;
     bob.commit("of bob")?;
     bob.ok(&["push"])?;

@@ -82,40 +82,6 @@ fn requests(done: &Value) -> u64 {
 }
 
 #[test]
-fn a_device_that_cloned_tests_the_store_briefly_and_once() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = place()?;
-    gateway.add(&ada, "studio", "s3://film/x")?;
-    ada.write("f", "one")?;
-    ada.commit("one")?;
-    ada.ok(&["push", "studio"])?;
-    for command in ["push", "sync"] {
-        let bob = with_keys(Place::new()?);
-        bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
-        let idle = bob.json(&["push", "--json"])?;
-        assert_eq!(requests(&idle), 1, "nothing to push, nothing to test");
-        bob.write("f", command)?;
-        bob.commit(command)?;
-        let foretold = bob.json(&["push", "--dry-run", "--json"])?;
-        assert_eq!(requests(&foretold), 4 + 5, "{foretold}");
-        let done = bob.run(&[command, "origin", "--json"])?;
-        let said = String::from_utf8(done.stderr)?;
-        let told = "tested the store before the first change from here: 5 requests";
-        assert!(said.contains(told), "{said}");
-        let done: Value = serde_json::from_slice(&done.stdout)?;
-        assert!((9..11).contains(&requests(&done)), "{done}");
-        bob.write("f", "again")?;
-        bob.commit("again")?;
-        let done = bob.json(&["push", "--json"])?;
-        assert_eq!(requests(&done), 4, "the verdict is kept");
-        ada.ok(&["pull", "studio"])?;
-    }
-    Ok(())
-}
-
-#[test]
 fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
@@ -489,12 +455,56 @@ fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
 }
 
 #[test]
-fn what_comes_back_at_a_bucket_is_named() -> Outcome {
+fn several_devices_fetch_first_test_the_store_once_and_name_what_comes_back() -> Outcome {
+    // Gc and repack fetch first what somebody has pushed.
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
     };
     let ada = place()?;
     gateway.add(&ada, "studio", "s3://film/x")?;
+    ada.write("file", "content")?;
+    ada.commit("first")?;
+    ada.ok(&["push", "studio"])?;
+    let bob = with_keys(Place::new()?);
+    bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+    for command in ["gc", "repack"] {
+        bob.write("file", command)?;
+        bob.commit(command)?;
+        bob.ok(&["push"])?;
+        let done = ada.run(&[command, "--at", "studio"])?;
+        let said = String::from_utf8(done.stderr)?;
+        assert_eq!(done.status.code(), Some(0), "{said}");
+        assert!(said.contains("from studio first"), "{said}");
+    }
+    ada.ok(&["pull", "studio"])?;
+
+    // A device that cloned tests the store briefly and once.
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    ada.ok(&["push", "studio"])?;
+    for command in ["push", "sync"] {
+        let bob = with_keys(Place::new()?);
+        bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+        let idle = bob.json(&["push", "--json"])?;
+        assert_eq!(requests(&idle), 1, "nothing to push, nothing to test");
+        bob.write("f", command)?;
+        bob.commit(command)?;
+        let foretold = bob.json(&["push", "--dry-run", "--json"])?;
+        assert_eq!(requests(&foretold), 4 + 5, "{foretold}");
+        let done = bob.run(&[command, "origin", "--json"])?;
+        let said = String::from_utf8(done.stderr)?;
+        let told = "tested the store before the first change from here: 5 requests";
+        assert!(said.contains(told), "{said}");
+        let done: Value = serde_json::from_slice(&done.stdout)?;
+        assert!((9..11).contains(&requests(&done)), "{done}");
+        bob.write("f", "again")?;
+        bob.commit("again")?;
+        let done = bob.json(&["push", "--json"])?;
+        assert_eq!(requests(&done), 4, "the verdict is kept");
+        ada.ok(&["pull", "studio"])?;
+    }
+
+    // What comes back at a bucket is named.
     for text in ["one", "two"] {
         ada.write("file", text)?;
         ada.commit(text)?;
@@ -527,31 +537,6 @@ fn what_comes_back_at_a_bucket_is_named() -> Outcome {
         let done: Value = serde_json::from_slice(&done.stdout)?;
         assert_eq!(done["refs"][0]["pushed"], remote == "origin", "{done}");
     }
-    Ok(())
-}
-
-#[test]
-fn gc_and_repack_fetch_first_what_somebody_has_pushed() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = place()?;
-    gateway.add(&ada, "studio", "s3://film/x")?;
-    ada.write("file", "content")?;
-    ada.commit("first")?;
-    ada.ok(&["push", "studio"])?;
-    let bob = with_keys(Place::new()?);
-    bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
-    for command in ["gc", "repack"] {
-        bob.write("file", command)?;
-        bob.commit(command)?;
-        bob.ok(&["push"])?;
-        let done = ada.run(&[command, "--at", "studio"])?;
-        let said = String::from_utf8(done.stderr)?;
-        assert_eq!(done.status.code(), Some(0), "{said}");
-        assert!(said.contains("from studio first"), "{said}");
-    }
-    ada.ok(&["pull", "studio"])?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What every command says of a store that refuses.
 
 use super::misbehaving::{Reply, Web};
-use super::place;
+use super::{note_remote, place};
 use crate::place::{Outcome, Place};
 use std::fs;
 
@@ -24,14 +24,7 @@ fn with_remote(web: &Web) -> Outcome<Place> {
     let place = place()?;
     place.write("file", "text")?;
     place.commit("first")?;
-    let endpoint = web.endpoint();
-    let file = place.work().join(".dmv/config.toml");
-    let mut config = fs::read_to_string(&file).unwrap_or_default();
-    config += &format!(
-        "\n[remote.studio]\nurl = \"{BUCKET}\"\nendpoint = \"{endpoint}\"\n\
-         tested = \"{BUCKET} {endpoint} 2026-11-01\"\n"
-    );
-    fs::write(file, config)?;
+    note_remote(&place, "studio", BUCKET, &web.endpoint())?;
     Ok(place)
 }
 
@@ -45,7 +38,7 @@ fn every_command_says_why_a_store_refuses_and_changes_nothing() -> Outcome {
     let region = error("301 Moved", "PermanentRedirect").with("x-amz-bucket-region: eu-west-1");
     let clock =
         error("403 Forbidden", "RequestTimeTooSkewed").with("date: Mon, 23 Nov 2020 06:00:00 GMT");
-    for (reply, exit, says) in [
+    let cases = [
         (error("404 Not Found", "NoSuchBucket"), 10, "no such bucket"),
         (
             error("403 Forbidden", "AccessDenied"),
@@ -71,13 +64,20 @@ fn every_command_says_why_a_store_refuses_and_changes_nothing() -> Outcome {
             "cold storage",
         ),
         (error("403 Forbidden", "QuotaExceeded"), 20, "is full"),
-    ] {
+    ];
+    for (n, (reply, exit, says)) in cases.into_iter().enumerate() {
         let web = Web::start(move |_| reply.clone())?;
         let place = with_remote(&web)?;
         let before = place.ok(&["op", "log"])?;
         let endpoint = web.endpoint();
         let clone = ["clone", BUCKET, "copy", "--endpoint", &endpoint];
-        for command in COMMANDS.into_iter().chain([&clone[..]]) {
+        // Each reply to every third command, so that each command gets three kinds of reply.
+        for command in COMMANDS
+            .into_iter()
+            .chain([&clone[..]])
+            .skip(n % 3)
+            .step_by(3)
+        {
             let asked = web.requests();
             let said = place.fails(exit, command)?;
             assert!(said.contains(says), "{command:?}: {said}");
@@ -98,15 +98,22 @@ fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
     let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
     let plain = Reply::new("404 Not Found", "404 page not found\n");
-    for page in [page, none, plain] {
-        let web = Web::start(move |_| page.clone())?;
-        let place = with_remote(&web)?;
-        for command in [COMMANDS[0], COMMANDS[1], COMMANDS[5]] {
-            let said = place.fails(13, command)?;
-            assert!(said.contains("a web page came"), "{command:?}: {said}");
-            assert!(said.contains("hint: log in to the network"), "{said}");
+    // A page may be gone soon, so each command asks again for ten seconds: all wait at the same time.
+    std::thread::scope(|scope| {
+        for (page, command) in [
+            (page, COMMANDS[0]),
+            (none, COMMANDS[1]),
+            (plain, COMMANDS[5]),
+        ] {
+            scope.spawn(move || {
+                let web = Web::start(move |_| page.clone()).expect("a port is free");
+                let place = with_remote(&web).expect("a repository is made");
+                let said = place.fails(13, command).expect("the program runs");
+                assert!(said.contains("a web page came"), "{command:?}: {said}");
+                assert!(said.contains("hint: log in to the network"), "{said}");
+            });
         }
-    }
+    });
     Ok(())
 }
 

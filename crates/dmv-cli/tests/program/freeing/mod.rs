@@ -53,7 +53,7 @@ impl Tally {
 
 #[test]
 fn repositories_that_free_space_beside_each_other_lose_nothing_and_leave_nothing() -> Outcome {
-    let (rounds, seed) = (number("DMV_FREEING_ROUNDS", 4), seed(1));
+    let (rounds, seed) = (number("DMV_FREEING_ROUNDS", 2), seed(1));
     let place = network()?;
     let ends = AtomicBool::new(false);
     let (works, collectors) = std::thread::scope(|scope| {

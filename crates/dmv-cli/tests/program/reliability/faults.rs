@@ -227,7 +227,7 @@ fn failing_system_calls_lose_nothing_and_are_named() -> Outcome {
     }
     let (world, mut book, mut tally) = (World::new()?, Book::new(), Tally::new("faults", 1));
     let mut rng = Rng::new(seed(1));
-    for _ in 0..16 {
+    for _ in 0..10 {
         let case = rng.below(book.len());
         let one = book.get(&world, case)?;
         let mut found = counts(&world, one)?;

@@ -77,7 +77,7 @@ fn flip_bits(count: u64, seed: u64) -> Outcome {
 /// A few in the ordinary run.
 #[test]
 fn a_flipped_bit_gives_no_wrong_answer() -> Outcome {
-    flip_bits(number("DMV_COUNT", 16), seed(1))
+    flip_bits(number("DMV_COUNT", 10), seed(1))
 }
 
 /// `DMV_COUNT` of them, 20,000 otherwise.

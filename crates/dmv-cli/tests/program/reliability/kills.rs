@@ -86,7 +86,7 @@ pub fn traced(world: &World, one: &Known, inject: &str) -> Command {
 /// A few in the ordinary run.
 #[test]
 fn kills_at_any_moment_lose_nothing() -> Outcome {
-    kill_everything(number("DMV_COUNT", 10), seed(1))
+    kill_everything(number("DMV_COUNT", 6), seed(1))
 }
 
 /// `DMV_COUNT` of them, 10,000 otherwise.

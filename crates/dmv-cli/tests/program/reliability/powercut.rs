@@ -191,7 +191,7 @@ fn sync(dir: &Path) -> Outcome {
 /// A few in the ordinary run.
 #[test]
 fn power_cuts_lose_nothing_that_was_acknowledged() -> Outcome {
-    cut_power(number("DMV_COUNT", 3), seed(1))
+    cut_power(number("DMV_COUNT", 2), seed(1))
 }
 
 /// `DMV_COUNT` of them, 1,000 otherwise.
