@@ -32,6 +32,10 @@ level|refs,upkeep/recover|dmv-tests|library|after_any_damage_to_the_database_rec
 verbs|repo,worktree,merge|dmv-tests|library|every_command_does_what_the_model_says|DMV_VERBS|20000|1000000|random commands, every verb, in several worktrees of two repositories: files, commits and conflicts are what a plain model says, and undo and redo are exact
 verbs-program|repo,worktree,commands|dmv-cli|program|every_command_line_does_what_the_model_says|DMV_VERBS|2000|50000|the same as processes
 merges|merge,diff,history|dmv-tests|library|merges_are_those_that_git_makes|DMV_MERGE_ROUNDS|2500|6200|random merges beside Git: the same files, or conflicts at the same paths
+bisects|history/bisect,verbs/bisect|dmv-tests|library|bisect::|DMV_BISECT_ROUNDS|100|2000|random histories with a fault: the commit that Git finds, in about as many tests
+blames|diff/blame,history|dmv-tests|library|blame::|DMV_BLAME_ROUNDS|200|5000|random histories of a text: each line comes from the commit that Git names
+replays|verbs/replay,merge|dmv-tests|library|replay::|DMV_REPLAY_ROUNDS|150|3000|random rebases and cherry-picks beside Git
+deltas|store|dmv-tests|library|nothing_is_lost_in_random_histories|DMV_DELTA_STORIES|60|2000|random commits, repacks, gcs, drops, fetches and resets with frames that need others
 nothing-lost|repo/files,repo/verbs,worktree|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
 permuted|repo/files,repo/verbs,worktree/checkout|dmv-tests|library|every_verb_moves_permuted_names_into_place|DMV_PERMUTED|4000|100000|every verb between trees with permuted names, with untracked and ignored files beside, and undo and redo
 gc|store,upkeep|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, pushes, drops, expire, interrupted transfers and killed jobs: what is needed stays, everything else goes

@@ -719,7 +719,7 @@ fn a_crash_anywhere_loses_nothing() -> Done {
 /// Random commits, repacks, gcs, drops, fetches and resets: nothing that is needed is lost.
 #[test]
 fn nothing_is_lost_in_random_histories() -> Done {
-    let (first, stories) = (seed(100), number("DMV_DELTA_STORIES", 6));
+    let (first, stories) = (seed(100), number("DMV_DELTA_STORIES", 4));
     for seed in first..first + stories {
         story(seed).map_err(|e| format!("DMV_SEED={seed}: {e}"))?;
     }

@@ -73,7 +73,7 @@ fn shared_blocks(seed: u64) -> Done<Place> {
 #[test]
 fn what_is_dropped_goes_and_nothing_else_and_comes_back_from_a_peer() -> Done {
     let mut freed_any = false;
-    for seed in 1..=number("DMV_DROPS", 8) {
+    for seed in 1..=number("DMV_DROPS", 5) {
         let place = shared_blocks(seed)?;
         let contents = contents(&place.repo)?;
         let server = Place::new()?;

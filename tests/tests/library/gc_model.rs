@@ -412,7 +412,7 @@ fn given_up(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
 #[test]
 fn gc_frees_everything_that_nothing_needs_and_nothing_else() -> Done {
     let seed = seed(1);
-    for seed in seed..seed + number("DMV_GC_STORIES", 8) {
+    for seed in seed..seed + number("DMV_GC_STORIES", 5) {
         let mut story = Story::new(seed)?;
         if let Err(e) = story.run() {
             let told = story.told.join("\n");

@@ -272,13 +272,13 @@ fn the_same_over_and_over_ends() -> Done {
         2 * MIB,
         &zeros(16, 2 * MIB),
     );
-    clones(tip, vec![same; 100], is_protocol)?;
+    clones(tip, vec![same; 200], is_protocol)?;
     // One new byte in each record does not make the record new.
     let almost = |n: u8| {
         let raw = [&[n, n ^ 1, 3][..], &vec![0; (1 << 20) - 3]].concat();
         record(0, &[(chunk, 3), (chunk, MIB - 3)], MIB, &raw)
     };
-    let all = (0..=255).chain(0..20).map(almost);
+    let all = (0..=255).chain(0..100).map(almost);
     clones(tip, all.collect(), is_protocol)?;
     // Objects without a byte count as well.
     let empty = Frame::Objects([1, 0].repeat(1 << 20));

@@ -693,7 +693,7 @@ fn story(seed: u64, steps: u64) -> Outcome {
 
 #[test]
 fn every_verb_moves_permuted_names_into_place() -> Outcome {
-    let (first, steps) = (seed(1), number("DMV_PERMUTED", 80));
+    let (first, steps) = (seed(1), number("DMV_PERMUTED", 40));
     let stories = steps.div_ceil(STEPS);
     for n in 0..stories {
         let seed = first + n;

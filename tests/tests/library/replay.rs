@@ -20,7 +20,7 @@ use std::process::{Command, Output, Stdio};
 
 /// The number of histories in the ordinary run. `DMV_REPLAY_ROUNDS` sets another number,
 /// `DMV_FROM` the first seed, and `DMV_SEED` a single seed.
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 20;
 
 fn git(dir: &Path, args: &[&str]) -> Any<Output> {
     let mut command = Command::new("git");
