@@ -1,14 +1,18 @@
 //! What a connection has brought about claims, and the names of who claims.
 
 use crate::context::Context;
-use crate::format::text::{SHORT_ID, clean};
+use crate::format::text::{SHORT_ID, clean, count};
 use dmv_core::hash::encode_hex;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{ClaimHolder, DisplacedClaim, Precedence};
 
+/// How many claims are told one by one.
+const TOLD: usize = 5;
+
 /// Says that somebody else is before own claims now.
 pub fn tell_displaced(context: &Context, claims: &[DisplacedClaim]) {
-    for DisplacedClaim { path, holder } in claims {
+    let (told, more) = claims.split_at(claims.len().min(TOLD));
+    for DisplacedClaim { path, holder } in told {
         let (path, who) = (escape(path), who(holder));
         let reason = match &holder.reason[..] {
             "" => String::new(),
@@ -21,6 +25,12 @@ pub fn tell_displaced(context: &Context, claims: &[DisplacedClaim]) {
             Precedence::Ended => format!("{who} has ended your claim on '{path}'{reason}"),
             Precedence::First => format!("{who} has claimed '{path}', too, and was first{reason}"),
         });
+    }
+    if !more.is_empty() {
+        let more = count(more.len() as u64, "more claim", "more claims");
+        context.ui.warn(format_args!(
+            "others are before {more} of yours: dmv claims --mine"
+        ));
     }
 }
 

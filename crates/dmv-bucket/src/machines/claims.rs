@@ -76,11 +76,11 @@ pub enum ClaimsAnswer {
 /// How it ends.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClaimsEnd {
-    /// The file has the lists, as far as there is room.
+    /// The file has the lists.
     Told(Box<ClaimsFile>),
     /// The store takes no such file; this is what it has.
     NotTold(Box<ClaimsFile>),
-    /// There is no room for the lists; this is what the store has.
+    /// There is no room for some of the lists; this is what the store has now.
     NoRoom(Box<ClaimsFile>),
     /// Nobody knows. The file could not be read.
     Unknown,
@@ -145,7 +145,7 @@ impl ClaimsMachine {
             ClaimsAnswer::Nothing => self.plan(ClaimsFile::default(), None),
             ClaimsAnswer::Replaced(_) => {
                 let file = std::mem::take(&mut self.planned);
-                ClaimsStep::End(ClaimsEnd::Told(Box::new(file)))
+                self.told(file)
             }
             ClaimsAnswer::Unclear if !self.rules.looks_again => self.not_told(),
             ClaimsAnswer::Lost | ClaimsAnswer::Unclear if self.attempts < TRIES => {
@@ -161,6 +161,17 @@ impl ClaimsMachine {
             }
             _ => ClaimsStep::End(ClaimsEnd::Unknown),
         }
+    }
+
+    /// Ends with what the store has now: with all lists, or as far as there was room.
+    fn told(&self, file: ClaimsFile) -> ClaimsStep {
+        let has_all = self.lists.iter().all(|list| file.book.has(list));
+        let file = Box::new(file);
+        ClaimsStep::End(if has_all {
+            ClaimsEnd::Told(file)
+        } else {
+            ClaimsEnd::NoRoom(file)
+        })
     }
 
     fn not_told(&mut self) -> ClaimsStep {
@@ -183,20 +194,14 @@ impl ClaimsMachine {
         };
         next.generation = read.generation;
         // Nobody could read a larger file. Whoever changes a setting needs no room.
-        let has_room = next.fits();
-        if !has_room {
+        if !next.fits() {
             next = read.clone();
         }
         if let Some(change) = self.change {
             next.rules = read.rules.with(change);
         }
         if next == read {
-            let file = Box::new(read);
-            return ClaimsStep::End(if has_room {
-                ClaimsEnd::Told(file)
-            } else {
-                ClaimsEnd::NoRoom(file)
-            });
+            return self.told(read);
         }
         next.generation += 1;
         (self.read, self.planned) = (read, next.clone());

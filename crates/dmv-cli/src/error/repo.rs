@@ -7,6 +7,7 @@ use crate::failure::{
 };
 use crate::ownership::{find_own, on_disk_argument, path_argument, way_to_read, way_to_trust};
 use crate::unfinished_clone::begun_in;
+use dmv_core::claims::BookError;
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
@@ -29,8 +30,8 @@ use std::path::Path;
 const NEWER: &str = "install a newer version of dmv";
 const LATER: &str = "run the same command again when the other one has ended";
 /// The hint where a commit is not signed. A device key is on the allow-list of a repository, or not.
-const SIGN: &str =
-    "dmv commit --amend --sign for the last commit; or name its device: dmv trust KEY --name NAME";
+const SIGN: &str = "dmv commit --amend --sign for the last commit, dmv tag -d NAME and dmv tag --sign NAME for a tag; \
+                    or name the device that has signed: dmv trust KEY --name NAME";
 const AGAIN: &str = "run the same command again";
 /// The hint where a transfer was cut off.
 pub const CONTINUE: &str = "run the same command again to continue";
@@ -65,6 +66,9 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         }
         RepoError::Claim(ClaimError::NoneOfDevice(_)) => {
             hinted("no-claim", EXIT_OTHER, "dmv claims")
+        }
+        RepoError::Claim(ClaimError::Full(BookError::Clones)) => {
+            hinted("no-room", EXIT_OTHER, "claim in one of these clones")
         }
         RepoError::Claim(ClaimError::Full(_)) => hinted("no-room", EXIT_OTHER, "dmv claims"),
         RepoError::Claim(_) => ("cannot-claim", EXIT_OTHER, None),

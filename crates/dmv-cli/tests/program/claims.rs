@@ -149,6 +149,29 @@ fn claims_of_a_lost_device_are_ended_by_its_key() -> Outcome {
         json!([mine[0]["state"], mine[1]["state"]]),
         json!(["ended", "held"])
     );
+    // An ended claim can be cleared like any other.
+    assert_eq!(ada.ok(&["release", "rock.psd"])?, "released: rock.psd\n");
+    let mine = ada.0.records(&on(&["claims", "--mine", "--json"]))?;
+    assert_eq!((mine.len(), &mine[0]["path"]), (1, &json!("tree.psd")));
+    ada.0.fails(20, &on(&["release", "rock.psd"]))?;
+    Ok(())
+}
+
+#[test]
+fn many_lost_claims_are_counted() -> Outcome {
+    let disk = Place::with_repository()?;
+    disk.write("notes", "notes")?;
+    disk.commit("first")?;
+    let at = disk.work().display().to_string();
+    let (ada, bob) = (Person(person("Ada", &at)?), Person(person("Bob", &at)?));
+    let names = ["1", "2", "3", "4", "5", "6", "7"];
+    ada.ok(&[&["claim"], &names[..]].concat())?;
+    bob.ok(&[&["claim", "--take"], &names[..]].concat())?;
+    let fetched = ada.0.run(&on(&["fetch"]))?;
+    let warned = String::from_utf8(fetched.stderr)?;
+    assert_eq!(warned.matches("has taken over").count(), 5, "{warned}");
+    let rest = "others are before 2 more claims of yours: dmv claims --mine";
+    assert!(warned.contains(rest), "{warned}");
     Ok(())
 }
 

@@ -254,6 +254,12 @@ fn a_repository_can_take_only_signed_commits() -> Outcome {
     let key = ada.ok(&["id"])?;
     disk.ok(&["trust", key.trim(), "--name", "ada", "--write"])?;
     ada.ok(&on(&["push"]))?;
+    // A tag with a message has a commit of its own, which nobody would know by its id.
+    ada.ok(&on(&["tag", "v1", "-m", "a note"]))?;
+    let said = ada.fails(12, &on(&["push", "origin", "v1"]))?;
+    assert!(said.contains("the tag 'v1' is not signed"), "{said}");
+    assert!(said.contains("dmv tag --sign NAME"), "{said}");
+    ada.ok(&on(&["tag", "-d", "v1"]))?;
     // A branch without new commits, and the first commit that was there before, need no signature.
     ada.ok(&on(&["branch", "old", "@~1"]))?;
     ada.ok(&on(&["push", "origin", "old"]))?;

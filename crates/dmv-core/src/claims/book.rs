@@ -81,6 +81,11 @@ pub enum BookError {
     /// There would be too many lists, or they would be too long.
     #[error("a repository has no room for further claims")]
     Lists,
+    /// There would be too many lists of one device.
+    #[error(
+        "this device has claimed in {MAX_LISTS_OF_DEVICE} other clones, the most that a repository knows"
+    )]
+    Clones,
 }
 
 impl ClaimBook {
@@ -88,7 +93,7 @@ impl ClaimBook {
     pub fn join(&mut self, list: SignedList) -> Result<bool, BookError> {
         let writer = list.list().writer;
         let known = self.lists.get(&writer);
-        if known.is_some_and(|known| rank(known) >= rank(&list)) {
+        if self.has(&list) {
             return Ok(false);
         }
         let gone = known.map_or(BookSize::default(), BookSize::of);
@@ -97,10 +102,11 @@ impl ClaimBook {
             return Err(BookError::Claims);
         }
         let is_new = known.is_none();
-        let has_room = self.lists.len() < MAX_LISTS
-            && self.lists_of(&writer.device).count() < MAX_LISTS_OF_DEVICE;
-        if size.bytes > MAX_BOOK_BYTES || is_new && !has_room {
+        if size.bytes > MAX_BOOK_BYTES || is_new && self.lists.len() >= MAX_LISTS {
             return Err(BookError::Lists);
+        }
+        if is_new && self.lists_of(&writer.device).count() >= MAX_LISTS_OF_DEVICE {
+            return Err(BookError::Clones);
         }
         self.size = size;
         self.lists.insert(writer, list);
@@ -131,6 +137,12 @@ impl ClaimBook {
         };
         let all = at([0; PLACE_BYTES])..=at([u8::MAX; PLACE_BYTES]);
         self.lists.range(all).map(|(_, list)| list)
+    }
+
+    /// Returns whether the book has a list, or one of the same writer that replaces it.
+    pub fn has(&self, list: &SignedList) -> bool {
+        let known = self.lists.get(&list.list().writer);
+        known.is_some_and(|known| rank(known) >= rank(list))
     }
 
     /// Returns the list of a writer.

@@ -264,7 +264,7 @@ fn a_book_keeps_to_its_limits() {
         };
         let has_room = usize::from(writer.place[0]) < MAX_LISTS_OF_DEVICE;
         let taken = of_one.join(signed(list, 1));
-        assert_eq!(taken, has_room.then_some(true).ok_or(BookError::Lists));
+        assert_eq!(taken, has_room.then_some(true).ok_or(BookError::Clones));
     }
     assert_eq!(of_one.join(many(2, 1, 1)), Ok(true));
 }

@@ -4,7 +4,7 @@ use super::buckets::{BucketClaims, ClaimTarget, PushTarget};
 use super::caller::{Caller, ClaimsNews, buckets_of};
 use crate::session::{Client, NetError};
 use crate::transport::{Purpose, Url};
-use dmv_core::claims::RuleChange;
+use dmv_core::claims::{ClaimBook, RuleChange};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
@@ -265,8 +265,8 @@ pub(super) fn held_refs(
     let Some(there) = there else {
         return Ok(found);
     };
-    let branches = offered.branches();
-    let into = pushed_into(repo, &branches, there);
+    let (branches, book) = (offered.branches(), repo.claim_book()?);
+    let into = pushed_into(repo, &book, &branches, there);
     for moved in moved
         .iter()
         .filter(|moved| moved.refused == Some(Refusal::Held))
@@ -288,10 +288,12 @@ pub(super) fn held_refs(
 
 fn pushed_into<'a>(
     repo: &Repo,
+    book: &'a ClaimBook,
     branches: &'a [ObjectId],
     there: &'a ClaimsThere,
 ) -> PushedInto<'a> {
     PushedInto {
+        book,
         branches,
         held: &there.held,
         device: repo.own_device(),
@@ -306,8 +308,8 @@ pub(super) fn passable(
     there: &ClaimsThere,
 ) -> Result<Passable, NetError> {
     let mut out = Passable::default();
-    let branches = offered.branches();
-    let into = pushed_into(repo, &branches, there);
+    let (branches, book) = (offered.branches(), repo.claim_book()?);
+    let into = pushed_into(repo, &book, &branches, there);
     for update in updates {
         if there.rules.keeps_to_claims && repo.claim_against_push(&update, &into)?.is_some() {
             out.refused.push(RefChange {
@@ -335,7 +337,10 @@ pub(super) fn check_signatures(
     if !there.rules.needs_signatures {
         return Ok(());
     }
-    let new = updates.iter().filter_map(|update| update.new).collect();
+    let new = updates
+        .iter()
+        .filter_map(|update| Some((update.new?, update.key.clone())))
+        .collect();
     let known = offered.refs.iter().map(|(_, id)| *id).collect();
     Ok(repo.check_pushed_signatures(new, known, &caller.known_signers()?)?)
 }

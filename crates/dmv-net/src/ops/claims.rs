@@ -93,7 +93,8 @@ fn claim_by(
         if !lost.is_empty() || is_held(repo, options)? {
             break;
         }
-        // Others have changed the claims there at the same moment, again and again.
+        // The remote held somebody else's claim when it was told, and that one has ended since; or it has no room,
+        // and then the next time changes nothing.
         tell()?;
         lost = repo.claims_in_the_way(&options.paths)?;
     }

@@ -120,7 +120,7 @@ fn told(repo: &Repo, e: &NetError) -> String {
         }
         NetError::Repo(RepoError::Untrusted(_)) => {
             format!(
-                "{text}; 'dmv commit --amend --sign' signs the last commit, and 'dmv trust' there lists a key"
+                "{text}; 'dmv commit --amend --sign' signs the last commit, 'dmv tag --sign NAME' makes a signed tag, and 'dmv trust' there lists a key"
             )
         }
         _ => text,

@@ -5,7 +5,9 @@
 #![allow(clippy::print_stdout)]
 
 use super::*;
-use dmv_core::claims::{Claim, ClaimBook, ClaimList, ClaimRef, PLACE_BYTES, PushRule, Writer};
+use dmv_core::claims::{
+    Claim, ClaimBook, ClaimList, ClaimRef, MAX_LISTS_OF_DEVICE, PLACE_BYTES, PushRule, Writer,
+};
 use dmv_core::object::name::RepoPath;
 use dmv_random::{Rng, number, seed};
 
@@ -452,4 +454,36 @@ fn lists_for_which_a_file_has_no_room_are_not_told_and_spoil_nothing() {
     let mut machine = ClaimsMachine::new(vec![list(&ada.own)], None);
     let step = machine.begin_from(full, Some(tag));
     assert!(matches!(step, ClaimsStep::Ask(ClaimsRequest::Put { .. })));
+}
+
+#[test]
+fn a_list_for_which_a_book_has_no_room_is_not_told() {
+    let mut file = ClaimsFile {
+        generation: 1,
+        ..ClaimsFile::default()
+    };
+    let of_place = |place: u8| {
+        let mut device = Device::new(1);
+        device.own.writer.place = [place; PLACE_BYTES];
+        device.own.number = 1;
+        list(&device.own)
+    };
+    let full: Vec<SignedList> = (0..MAX_LISTS_OF_DEVICE as u8).map(of_place).collect();
+    file = file.with(&full, &HeldClaims::default());
+    let tag = Store::default().tag();
+    // The list of another device has room beside those of the first one.
+    let mut other = Device::new(2);
+    other.own.number = 1;
+    let lists = vec![of_place(200), list(&other.own)];
+    let mut machine = ClaimsMachine::new(lists, None);
+    let step = machine.begin_from(file.clone(), Some(tag.clone()));
+    assert!(matches!(step, ClaimsStep::Ask(ClaimsRequest::Put { .. })));
+    let end = machine.answer(ClaimsAnswer::Replaced(tag.clone()));
+    let ClaimsStep::End(ClaimsEnd::NoRoom(now)) = end else {
+        panic!("one list has no room");
+    };
+    assert_eq!(now.book.lists().len(), MAX_LISTS_OF_DEVICE + 1);
+    let mut machine = ClaimsMachine::new(vec![of_place(200)], None);
+    let end = machine.begin_from(file, Some(tag));
+    assert!(matches!(end, ClaimsStep::End(ClaimsEnd::NoRoom(_))));
 }

@@ -23,6 +23,8 @@ const MAX_BASES: usize = 256;
 /// What a push has to keep to.
 #[derive(Clone, Copy, Debug)]
 pub struct PushedInto<'a> {
+    /// The claims that are known here.
+    pub book: &'a ClaimBook,
     /// The commits of the branches there. Tags do not count: nothing keeps anybody from pushing one.
     pub branches: &'a [ObjectId],
     /// The claims that hold there.
@@ -42,8 +44,7 @@ impl Repo {
         let (Some(new), Some(branch)) = (update.new, update.key.strip_prefix("branch/")) else {
             return Ok(None);
         };
-        let book = self.claim_book()?;
-        let mut held = held_by_others(&book, into);
+        let mut held = held_by_others(into);
         let objects = self.objects();
         let Some(after) = tree_of(objects, &new)?.filter(|_| !held.is_empty()) else {
             return Ok(None);
@@ -95,11 +96,11 @@ impl HeldByOther<'_> {
     }
 }
 
-fn held_by_others<'b>(book: &'b ClaimBook, into: &PushedInto<'_>) -> Vec<HeldByOther<'b>> {
+fn held_by_others<'b>(into: &PushedInto<'b>) -> Vec<HeldByOther<'b>> {
     let others = into.held.iter();
     let others = others.filter(|held| Some(held.writer.device) != into.device);
     let found = others.filter_map(|held| {
-        let list = book.get(&held.writer)?.list();
+        let list = into.book.get(&held.writer)?.list();
         let claim = list.at(&held.path)?;
         let writer = held.writer;
         Some(HeldByOther {

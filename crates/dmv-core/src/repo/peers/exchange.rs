@@ -5,7 +5,7 @@ use super::claimed_paths::PushedInto;
 use super::claims::forget_claims_at;
 use super::ref_rules::{RefHolder, judge_update};
 use super::signatures::KnownSigners;
-use crate::claims::DEVICE_BYTES;
+use crate::claims::{ClaimBook, DEVICE_BYTES};
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::RepoError;
@@ -395,12 +395,13 @@ impl Repo {
         retrying(self, || {
             let (mut changes, mut moved) = (Vec::new(), Vec::new());
             let claims = self.claims_here()?;
-            let branches = if claims.rules.keeps_to_claims {
-                self.offered()?.branches()
+            let (branches, book) = if claims.rules.keeps_to_claims {
+                (self.offered()?.branches(), self.claim_book()?)
             } else {
-                Vec::new()
+                (Vec::new(), ClaimBook::default())
             };
             let into = PushedInto {
+                book: &book,
                 branches: &branches,
                 held: &claims.held,
                 device,
@@ -432,9 +433,9 @@ impl Repo {
     /// Fails if accepted updates bring a commit that no device on the allow-list has signed.
     fn check_signatures_of(&self, moved: &[RefChange]) -> Result<(), RepoError> {
         let accepted = moved.iter().filter(|change| change.refused.is_none());
-        let new: Vec<ObjectId> = accepted.filter_map(|change| change.new).collect();
+        let new = accepted.filter_map(|change| Some((change.new?, change.key.clone())));
         let there = self.offered()?.refs.into_iter().map(|(_, id)| id).collect();
-        self.check_pushed_signatures(new, there, &KnownSigners::default())
+        self.check_pushed_signatures(new.collect(), there, &KnownSigners::default())
     }
 
     /// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable.

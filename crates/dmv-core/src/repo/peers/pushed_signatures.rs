@@ -10,6 +10,7 @@ use crate::repo::base::keys::PUSH_SIGNED;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
+use std::collections::BTreeMap;
 
 const REQUIRED: &[u8] = b"true";
 
@@ -31,15 +32,15 @@ impl Repo {
         tx.publish_changes(Effect::Kept)
     }
 
-    /// Fails if a push of the commits `new` brings one without a good signature. `there` are the commits of the
+    /// Fails if a push brings a commit without a good signature. `new` are its commits with their refs, `there` the commits of the
     /// branches and tags of the other side: what these have is not looked at.
     pub fn check_pushed_signatures(
         &self,
-        new: Vec<ObjectId>,
+        new: BTreeMap<ObjectId, String>,
         there: Vec<ObjectId>,
         known_signers: &KnownSigners,
     ) -> Result<(), RepoError> {
-        let mut reach = Reach::new(new, there, Detail::Commits);
+        let mut reach = Reach::new(new.keys().copied(), there, Detail::Commits);
         let checker = self.signature_checker(known_signers)?;
         while let Some(found) = reach.next(self.objects())? {
             if found.ty != ObjectType::Commit || !found.here {
@@ -48,14 +49,15 @@ impl Repo {
             let commit = self.read_commit(&found.id)?;
             let check = checker.check(&found.id, &commit)?;
             if check.state != SignatureState::Good {
-                return Err(untrusted(found.id, check).into());
+                let tag = new.get(&found.id).and_then(|key| key.strip_prefix("tag/"));
+                return Err(untrusted(found.id, tag, check).into());
             }
         }
         Ok(())
     }
 }
 
-fn untrusted(id: ObjectId, check: SignatureCheck) -> UntrustedCommit {
+fn untrusted(id: ObjectId, tag: Option<&str>, check: SignatureCheck) -> UntrustedCommit {
     let why = match (check.state, check.key) {
         (SignatureState::UnknownKey, Some(key)) => {
             format!("is signed by a key that is not known there ({key})")
@@ -64,5 +66,9 @@ fn untrusted(id: ObjectId, check: SignatureCheck) -> UntrustedCommit {
         (SignatureState::Bad, _) => "has a bad signature".to_owned(),
         (SignatureState::None | SignatureState::Good, _) => "is not signed".to_owned(),
     };
-    UntrustedCommit { id, why }
+    UntrustedCommit {
+        id,
+        tag: tag.map(str::to_owned),
+        why,
+    }
 }

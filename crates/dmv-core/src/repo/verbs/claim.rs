@@ -100,20 +100,23 @@ impl Repo {
         request: &OperationRequest,
     ) -> Result<Vec<RepoPath>, RepoError> {
         let claimant = claimant(self)?;
+        let own = writer(self, claimant.device().map_err(ClaimError::Unsigned)?);
         retrying(self, || {
-            let mut released = Vec::new();
-            let changes = own_changes(self, claimant, |list, _| {
-                for path in paths {
-                    let is_here = |claim: &Claim| claim.path.starts_with(path);
-                    if !list.claims.iter().any(is_here) {
-                        return Err(ClaimError::None(path.as_bytes().to_vec()).into());
-                    }
+            // Also those that others have ended, which the next list no longer has.
+            let book = self.claim_book()?;
+            let known = book.get(&own).map(|list| &list.list().claims[..]);
+            let known = known.unwrap_or_default();
+            for path in paths {
+                if !known.iter().any(|claim| claim.path.starts_with(path)) {
+                    return Err(ClaimError::None(path.as_bytes().to_vec()).into());
                 }
-                let goes = |claim: &Claim| {
-                    paths.is_empty() || paths.iter().any(|path| claim.path.starts_with(path))
-                };
-                let gone = list.claims.iter().filter(|claim| goes(claim));
-                released = gone.map(|claim| claim.path.clone()).collect();
+            }
+            let goes = |claim: &Claim| {
+                paths.is_empty() || paths.iter().any(|path| claim.path.starts_with(path))
+            };
+            let gone = known.iter().filter(|claim| goes(claim));
+            let released: Vec<RepoPath> = gone.map(|claim| claim.path.clone()).collect();
+            let changes = own_changes(self, claimant, |list, _| {
                 list.claims.retain(|claim| !goes(claim));
                 Ok(())
             })?;
