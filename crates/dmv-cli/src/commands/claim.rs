@@ -5,7 +5,7 @@ use crate::on_demand::remote_failure;
 use crate::ownership::path_argument;
 use crate::peers::{Call, remote};
 use crate::prelude::*;
-use crate::print::claims::told;
+use crate::print::claims::{guard_files, told};
 use crate::print::newer::{self, NewerLine};
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::{
@@ -80,6 +80,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(refuse_claimed(context, refused)?);
     }
     tell(context, &repo, &options.paths)?;
+    guard_files(context, &repo, &options.paths)?;
     hooks::after_claim(context, &repo, &options.paths);
     match asked.failure {
         Some(failure) if args.at.is_some() => Err(failure),

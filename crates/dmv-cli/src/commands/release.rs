@@ -2,6 +2,7 @@
 
 use crate::peers::remotes;
 use crate::prelude::*;
+use crate::print::claims::guard_files;
 use crate::print::claims_told::tell_remotes;
 use dmv_core::claims::DEVICE_BYTES;
 use dmv_core::hash::encode_hex;
@@ -75,6 +76,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             |out| Ok(writeln!(out, "{word}: {}", escape(at))?),
         )?;
     }
+    guard_files(context, &repo, &released)?;
     if released.is_empty() {
         context.ui.note(match device {
             Some(_) => "that device has no claims elsewhere",

@@ -110,6 +110,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut found = Overview {
         newer,
         claims: claims::of_others(&repo, report.changes.iter().map(|change| &change.path))?,
+        unclaimed: unclaimed(&repo, &report)?,
         upstream: upstream(context, &repo, &report)?,
         lacks: unsent::lacks(context, &repo, report.commit)?,
         slice: told_slice(context, &repo),
@@ -186,6 +187,8 @@ struct Overview {
     newer: Vec<NewerVersion>,
     /// Claims of others on changed files.
     claims: Vec<ClaimedPath>,
+    /// Changed files that were to be claimed before, and are not.
+    unclaimed: Vec<RepoPath>,
     is_clean: bool,
 }
 
@@ -203,6 +206,17 @@ fn newer_versions(
         .chain(&report.conflicts)
         .map(|path| path.as_bytes().to_vec());
     Ok(newer::of_paths(context, repo, own, changed.collect()).versions)
+}
+
+/// The changed files that the attribute file asks to claim, and that this device has not claimed. Nobody else can have
+/// a new file.
+fn unclaimed(repo: &Repo, report: &StatusReport) -> Result<Vec<RepoPath>, Failure> {
+    let mut changes = report.changes.iter().peekable();
+    if changes.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let changed = changes.filter(|change| change.kind != ChangeKind::Added);
+    Ok(repo.unclaimed(changed.map(|change| &change.path))?)
 }
 
 /// The patterns of the worktree's subset that match nothing in its commit.
@@ -316,6 +330,7 @@ fn document(found: &Overview, newer: Json, half: Option<&Hint>) -> Json {
         untracking: Json::List(untracking.collect()),
         newer: newer,
         claims?: (!found.claims.is_empty()).then(|| claim_values(&found.claims)),
+        unclaimed?: (!found.unclaimed.is_empty()).then(|| paths(&found.unclaimed)),
         not_written: paths(&report.unwritten),
         conflicts: paths(&report.conflicts),
         settled: paths(&report.settled),
@@ -358,6 +373,7 @@ fn print(
     let counts = print_paths(context, &mut out, found, lines, untracked)?;
     print_newer(&mut out, repo, &found.newer)?;
     print_claims(&mut out, &found.claims)?;
+    print_unclaimed(&mut out, &found.unclaimed)?;
     if found.is_clean {
         writeln!(out, "nothing changed")?;
         return Ok(());
@@ -401,6 +417,24 @@ fn print_claims(out: &mut impl Write, claims: &[ClaimedPath]) -> Result<(), Fail
         .filter(|more| *more > 0)
     {
         writeln!(out, "  and {more} more")?;
+    }
+    Ok(())
+}
+
+/// Which of the changed files were to be claimed before.
+fn print_unclaimed(out: &mut impl Write, unclaimed: &[RepoPath]) -> Result<(), Failure> {
+    if unclaimed.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "files that should be claimed before a change (dmv claim PATH):"
+    )?;
+    for path in unclaimed.iter().take(NEWER_SHOWN) {
+        writeln!(out, "  unclaimed  {}", escape(path))?;
+    }
+    if let Some(more) = unclaimed.get(NEWER_SHOWN..).filter(|more| !more.is_empty()) {
+        writeln!(out, "  and {} more", more.len())?;
     }
     Ok(())
 }

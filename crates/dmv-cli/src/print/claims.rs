@@ -6,7 +6,7 @@ use crate::date::ago;
 use crate::prelude::*;
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::{ClaimInfo, Precedence};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many warnings a command prints at most.
 const WARNED: usize = 5;
@@ -164,4 +164,31 @@ pub fn warn(context: &Context, found: &[ClaimedPath]) {
         let text = format_args!("others have claimed {more}: dmv claims");
         context.ui.warn(text);
     }
+}
+
+/// After a claim or a release: lets the user write to the claimed files that are read-only until then, and closes the
+/// others again.
+pub fn guard_files(context: &Context, repo: &Repo, paths: &[RepoPath]) -> Result<(), Failure> {
+    match repo.guard_files(paths, &context.settings()?, &context.job) {
+        Ok(edited) => {
+            for path in edited.iter().take(WARNED) {
+                context.ui.note(format_args!(
+                    "note: '{}' has changes, so it does not become read-only",
+                    escape(path)
+                ));
+            }
+        }
+        // The claims are made or released.
+        Err(e) => context.ui.warn(format_args!(
+            "the permissions of the files stay as they are: {e}"
+        )),
+    }
+    Ok(())
+}
+
+/// The paths that this repository's user has claimed here.
+pub fn own_paths(repo: &Repo) -> Result<BTreeSet<RepoPath>, Failure> {
+    let table = repo.claims()?;
+    let own = table.claims().iter().filter(|info| info.is_here);
+    Ok(own.map(|info| info.claim.path.clone()).collect())
 }

@@ -3,6 +3,7 @@
 use crate::deletions::DeletedFiles;
 use crate::prelude::*;
 use crate::print::checkout::tell_and_hint;
+use crate::print::claims::{guard_files, own_paths};
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::Change;
 use dmv_core::repo::{EntryMove, UndoOptions, UndoReport, UndoWhat};
@@ -21,6 +22,7 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
         settings: context.settings()?,
         request: context.request()?,
     };
+    let claimed = own_paths(&repo)?;
     let doing = if is_redo { "redoing" } else { "undoing" };
     let report = match supplied(context, &repo, doing, || repo.undo(&options, &context.job)) {
         // What no remote in reach has is not written; the rest of the undo does not wait for it. A worktree
@@ -64,6 +66,11 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
         "dmv redo, then dmv undo again"
     };
     tell_and_hint(context, &report.refused, again);
+    let changed: Vec<RepoPath> = own_paths(&repo)?
+        .symmetric_difference(&claimed)
+        .cloned()
+        .collect();
+    guard_files(context, &repo, &changed)?;
     Ok(exit_for(&report.refused))
 }
 

@@ -21,6 +21,8 @@ mod calls;
 #[cfg(all(feature = "quic", feature = "store"))]
 mod claim_races;
 #[cfg(feature = "quic")]
+mod claim_rules;
+#[cfg(feature = "quic")]
 mod claims;
 mod cli;
 mod completion;

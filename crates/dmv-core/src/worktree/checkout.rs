@@ -134,10 +134,33 @@ pub struct NewFile<B> {
     pub modified: Option<FileTime>,
     /// Its extended attributes, as far as the commit says.
     pub xattrs: Xattrs,
+    /// Who may write to it.
+    pub access: WriteAccess,
     /// Its content.
     pub blob: B,
     /// The fingerprint of the entry that it replaces; with `None` the name must be free.
     pub replaces: Option<Fingerprint>,
+}
+
+/// Who may write to a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteAccess {
+    /// Those who may write to the file that it replaces; without one, those whom the umask lets.
+    Usual,
+    /// The same, and its owner.
+    Owner,
+    /// Nobody.
+    ReadOnly,
+}
+
+impl WriteAccess {
+    fn apply(self, mode: u32) -> u32 {
+        match self {
+            WriteAccess::Usual => mode,
+            WriteAccess::Owner => mode | 0o200,
+            WriteAccess::ReadOnly => mode & !0o222,
+        }
+    }
 }
 
 /// A symlink to create.
@@ -605,13 +628,13 @@ impl<B> EntryWriter<'_, B> {
             if complete.size != written {
                 return Err(Refusal::Changed);
             }
-            if let Some(before) = before {
-                let kept = if is_private {
-                    before.mode & 0o700
-                } else {
-                    before.mode
-                };
-                keep_permissions(&file, &mut complete, kept, new.exec)
+            let kept = match before {
+                Some(before) if is_private => Some(before.mode & 0o700),
+                Some(before) => Some(before.mode),
+                None => (new.access != WriteAccess::Usual).then_some(complete.mode),
+            };
+            if let Some(kept) = kept {
+                keep_permissions(&file, &mut complete, new.access.apply(kept), new.exec)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
             let marked = match new.modified.filter(|time| *time < complete.mtime) {

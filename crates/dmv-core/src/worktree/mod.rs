@@ -11,6 +11,7 @@ pub mod attributes;
 pub mod base;
 pub mod cacheupdate;
 pub mod checkout;
+pub mod claim_rules;
 pub mod content;
 pub(crate) mod entry_stats;
 pub mod ignore;

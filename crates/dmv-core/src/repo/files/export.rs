@@ -14,7 +14,7 @@ use crate::repo::files::stored::StoreContent;
 use crate::repo::look::entries::{Selection, blob_of};
 use crate::store::random_bytes;
 use crate::worktree::checkout::{
-    CheckoutError, NewFile, NewSymlink, Plan, Refusal, ReplacedEntries, apply_plan,
+    CheckoutError, NewFile, NewSymlink, Plan, Refusal, ReplacedEntries, WriteAccess, apply_plan,
 };
 use crate::worktree::compare_dirs;
 use crate::worktree::properties::time_of;
@@ -159,6 +159,7 @@ impl Export<'_> {
                     private: entry.is_private(),
                     modified: time_of(entry),
                     xattrs: entry.xattrs(),
+                    access: WriteAccess::Usual,
                     blob,
                     replaces,
                 });

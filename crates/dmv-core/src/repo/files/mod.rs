@@ -9,6 +9,7 @@ pub mod diff;
 pub mod dropped;
 pub mod emptied;
 pub mod export;
+pub mod guarded;
 pub mod ignored;
 pub mod intake;
 pub mod large;

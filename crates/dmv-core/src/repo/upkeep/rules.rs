@@ -21,6 +21,7 @@ use crate::subset::Extent;
 use crate::worktree::attributes::{
     AttributeLine, DMVATTRIBUTES, Patterns, attribute_lines, check_pattern,
 };
+use crate::worktree::claim_rules::check_claim_word;
 use crate::worktree::properties::is_about_properties;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -251,6 +252,16 @@ impl KeepRules {
         for word in &line.words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             if is_about_properties(word) {
+                continue;
+            }
+            if let Some(said) = check_claim_word(word) {
+                let is_at_root = path.depth() == 1;
+                let why = match said {
+                    Ok(()) if is_at_root => continue,
+                    Ok(()) => "claim has an effect only in the file at the root".to_owned(),
+                    Err(why) => why,
+                };
+                self.complain(path, line.number, why, false);
                 continue;
             }
             if key != KEEP {

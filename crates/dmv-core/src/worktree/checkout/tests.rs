@@ -28,6 +28,7 @@ fn file(path: &str, blob: &'static str) -> NewFile<&'static str> {
         private: false,
         modified: None,
         xattrs: Default::default(),
+        access: WriteAccess::Usual,
         blob,
         replaces: None,
     }

@@ -11,6 +11,7 @@ use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::span::LeftPaths;
 use crate::repo::files::checkout::stays::LeftAlone;
 use crate::repo::files::checkout::written::WrittenFiles;
+use crate::repo::files::guarded::Guard;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::private::Private;
 use crate::repo::files::saved::{Overwrites, Return, SavedFiles};
@@ -19,7 +20,7 @@ use crate::repo::files::unfinished::UnfinishedSwitches;
 use crate::subset::Subset;
 use crate::worktree::checkout::ReplacedEntries;
 use crate::worktree::snapshot::Problem;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -56,6 +57,8 @@ pub struct WorktreeFindings<'a> {
     pub purged: BTreeSet<ObjectId>,
     /// Whether directories stay empty in which the user has removed something: the answers so far.
     pub stay_empty: RefCell<BTreeMap<Vec<u8>, bool>>,
+    /// Which files are written read-only, read when first needed.
+    pub guard: OnceCell<Guard>,
 }
 
 impl WorktreeFindings<'_> {
@@ -70,6 +73,7 @@ impl WorktreeFindings<'_> {
             left: Rc::default(),
             purged: purged::purged(repo),
             stay_empty: RefCell::default(),
+            guard: OnceCell::new(),
         }
     }
 }
@@ -133,6 +137,8 @@ pub struct SwitchProgress<'a> {
     pub refused: Vec<Problem>,
     /// Directories that were to go and stay, because the user is in them.
     pub in_use: BTreeSet<Vec<u8>>,
+    /// Whether what is written now are versions of the user, which no commit has.
+    pub brings_edits: bool,
 }
 
 impl<'a> SwitchProgress<'a> {
@@ -149,6 +155,7 @@ impl<'a> SwitchProgress<'a> {
             removed: 0,
             refused: Vec::new(),
             in_use: BTreeSet::new(),
+            brings_edits: false,
         }
     }
 }

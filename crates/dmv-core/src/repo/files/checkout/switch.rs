@@ -23,6 +23,7 @@ use crate::repo::files::checkout::stages::{
     SwitchDecision, SwitchProgress, SwitchRequest, WorktreeFindings,
 };
 use crate::repo::files::checkout::target::SwitchTo;
+use crate::repo::files::guarded::Guard;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{PathReturn, Return};
 use crate::repo::files::seen::Expectation;
@@ -371,6 +372,7 @@ impl<'a> Switch<'a> {
         // not the target's.
         let noted = std::mem::take(&mut self.progress.written);
         self.run(plan)?;
+        self.progress.brings_edits = true;
         let mut pending = PendingWrites::default();
         for step in &brings.steps {
             self.known
@@ -387,6 +389,7 @@ impl<'a> Switch<'a> {
             }
         }
         self.flush(&mut pending)?;
+        self.progress.brings_edits = false;
         self.sync()?;
         self.progress.written = noted;
         Ok(())
@@ -433,6 +436,10 @@ impl<'a> Switch<'a> {
         self.need_dirs(parent, &mut pending.dirs);
         let portion = self.request.job.portion(PLAN_FILES);
         let plan = &mut pending.plan;
+        let guard = self.known.guard.get_or_init(|| {
+            let SwitchRequest { repo, tree, .. } = self.request;
+            Guard::between(repo, tree.base_tree, self.request.target)
+        });
         match entry.kind {
             Kind::Directory => self.need_dirs(&path, &mut pending.dirs),
             Kind::Symlink => {
@@ -445,6 +452,7 @@ impl<'a> Switch<'a> {
             }
             Kind::File | Kind::Executable => {
                 let exec = entry.kind == Kind::Executable;
+                let access = guard.access(&path, self.progress.brings_edits);
                 pending.bytes = pending.bytes.saturating_add(entry.size);
                 plan.files.push(NewFile {
                     path,
@@ -452,6 +460,7 @@ impl<'a> Switch<'a> {
                     private: entry.is_private(),
                     modified: time_of(entry),
                     xattrs: entry.xattrs(),
+                    access,
                     blob: blob_of(entry),
                     replaces,
                 });
