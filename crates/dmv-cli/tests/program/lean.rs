@@ -114,6 +114,18 @@ fn a_command_stores_what_it_replaces_or_removes() -> Outcome {
     Ok(())
 }
 
+/// What only files of one worktree have, another one gets without a remote.
+#[test]
+fn a_new_worktree_needs_no_remote() -> Outcome {
+    let place = place()?;
+    is_away(&place, true)?;
+    place.ok(&["-C", "lap", "worktree", "add", "../side"])?;
+    let there = fs::read(place.work().join("side/raw/a.mov"))?;
+    assert_eq!(there, noise(3, 3 << 20));
+    place.ok(&["-C", "side", "verify", "--full"])?;
+    Ok(())
+}
+
 /// The worktree's files may be the only ones here that have their content.
 #[test]
 fn the_removal_of_another_worktree_stores_its_content() -> Outcome {

@@ -123,7 +123,7 @@ pub fn supplied<T>(
     job: &Job,
     mut work: impl FnMut() -> Result<T, RepoError>,
 ) -> Result<SupplyReport<T>, OpsError> {
-    let mut known = None;
+    let (mut known, mut last, mut again) = (None, None, 0);
     loop {
         caller.began(Step::Work);
         let lacks = match work() {
@@ -147,6 +147,16 @@ pub fn supplied<T>(
             Some(suppliers) => suppliers,
             None => Suppliers::new(repo, caller, job)?,
         };
+        // What it lacks is here, but it does not find it: nobody can help.
+        again = if last.as_ref() == Some(&lacks) {
+            again + 1
+        } else {
+            0
+        };
+        if again >= MAX_AGAIN {
+            return Err(OpsError::Absent(Box::new(suppliers.absent(lacks))));
+        }
+        last = Some(lacks.clone());
         let left = suppliers.fetch(lacks)?;
         if !left.is_empty() {
             if let Some(purged) = suppliers.purged(&left).into_iter().next() {
@@ -158,6 +168,9 @@ pub fn supplied<T>(
         job.begin_part();
     }
 }
+
+/// How often a command may lack the same again, after all of it has come.
+const MAX_AGAIN: u32 = 8;
 
 /// The remotes that content is fetched from.
 pub struct Suppliers<'a> {

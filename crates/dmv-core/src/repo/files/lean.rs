@@ -1,7 +1,9 @@
 //! Stores content that only files of a lean worktree have, before a command replaces or removes them.
 
+use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
 use crate::object::root::{Root, has_blob};
 use crate::object::tree::Kind;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
@@ -12,7 +14,9 @@ use crate::repo::base::repo::Repo;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::look::entries::blob_of;
 use crate::store::Framer;
+use crate::subset::Subset;
 use crate::worktree::checkout::Plan;
+use std::ops::ControlFlow;
 
 impl Switch<'_> {
     /// Stores the committed content of the files that a plan replaces or removes, as far as no pack has it.
@@ -79,6 +83,27 @@ pub fn store_lean(repo: &Repo, blobs: &[Blob], job: &Job) -> Result<u64, RepoErr
     publish::keep(repo, sealed)?;
     repo.have_come(&stored)?;
     Ok(stored_bytes)
+}
+
+/// Stores what of a tree only files of the worktree have: another worktree reads it in packs. Does nothing in a
+/// repository that is not lean.
+pub fn store_lean_of(
+    repo: &Repo,
+    tree: ObjectId,
+    subset: &Subset,
+    job: &Job,
+) -> Result<(), RepoError> {
+    if !repo.is_lean() {
+        return Ok(());
+    }
+    let mut blobs = Vec::new();
+    repo.list_subset(&RepoPath::root(), tree, subset, &mut |listed| {
+        if matches!(listed.entry.kind, Kind::File | Kind::Executable) {
+            blobs.push(blob_of(&listed.entry));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    store_lean(repo, &blobs, job).map(drop)
 }
 
 /// The content of unchanged files of the worktree.

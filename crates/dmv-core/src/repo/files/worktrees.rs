@@ -27,7 +27,7 @@ use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget};
 use crate::repo::files::saved::plan_return;
 use crate::repo::files::worktrees::removal::remove_root;
-use crate::repo::files::{checkout, open_worktree, unwritten};
+use crate::repo::files::{checkout, lean, open_worktree, unwritten};
 use crate::subset::Subset;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -329,6 +329,7 @@ fn fill(
     }
     let commit = repo.read_commit(&new.commit)?;
     let form = form::form_with(&there, &commit, new.notes)?;
+    lean::store_lean_of(repo, commit.tree, new.subset, job)?;
     let to = SwitchTo {
         subset: new.subset,
         brings: brings.as_ref(),
