@@ -201,8 +201,8 @@ impl<'a> Before<'a> {
             | Verb::AddWorktree { .. }
             | Verb::RemoveWorktree { .. }
             | Verb::Fetch
-            | Verb::Push { .. }
-            | Verb::Sync => self.stays(),
+            | Verb::Push { .. } => self.stays(),
+            Verb::Sync => self.synced(),
             _ => None,
         };
         found.unwrap_or(Expectation::Unknown)
@@ -216,6 +216,17 @@ impl<'a> Before<'a> {
             disk,
             tree,
             ..Outcome::default()
+        }))
+    }
+
+    /// Files and commit stay. A branch that has diverged is left to the user.
+    fn synced(&self) -> Option<Expectation> {
+        let Expectation::Done(outcome) = self.stays()? else {
+            return None;
+        };
+        Some(Expectation::Done(Outcome {
+            may_be_incomplete: true,
+            ..outcome
         }))
     }
 

@@ -1,7 +1,7 @@
 //! The commands as calls of the library, in one process.
 
 use super::plain::Path as TreePath;
-use super::story::{ClaimEnding, Driver};
+use super::story::{Driver, Ending};
 use super::verb::{Side, Verb};
 use crate::peers::Done;
 use crate::scratch::request;
@@ -49,7 +49,7 @@ impl Driver for Library {
         Ok(())
     }
 
-    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<ClaimEnding> {
+    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<Ending> {
         if *verb == Verb::Recover {
             return self.recover(dir);
         }
@@ -74,7 +74,7 @@ impl Driver for Library {
         };
         Ok(match done {
             Ok(ending) => ending,
-            Err(e) => ClaimEnding::new(code_of(&e), format!("{e:?}")),
+            Err(e) => Ending::new(code_of(&e), format!("{e:?}")),
         })
     }
 }
@@ -129,12 +129,12 @@ fn subset(patterns: &[TreePath]) -> Result<Subset, RepoError> {
 }
 
 /// A command that did everything.
-fn done() -> ClaimEnding {
+fn done() -> Ending {
     ended(&[], false)
 }
 
 /// Returns how a command ended that could not do everything at some paths, and whether it left conflicts.
-fn ended(refused: &[Problem], has_conflicts: bool) -> ClaimEnding {
+fn ended(refused: &[Problem], has_conflicts: bool) -> Ending {
     let code = match (refused, has_conflicts) {
         (_, true) => CONFLICTS,
         ([], false) => DONE,
@@ -142,19 +142,19 @@ fn ended(refused: &[Problem], has_conflicts: bool) -> ClaimEnding {
     };
     let said = |problem: &Problem| format!("{}: {}", problem.path, problem.why);
     let said: Vec<String> = refused.iter().map(said).collect();
-    ClaimEnding::new(code, said.join(", "))
+    Ending::new(code, said.join(", "))
 }
 
 /// A command that the driver refuses.
-fn refused() -> ClaimEnding {
-    ClaimEnding::new(REFUSED, "")
+fn refused() -> Ending {
+    Ending::new(REFUSED, "")
 }
 
-fn of_merge(report: &MergeReport) -> ClaimEnding {
+fn of_merge(report: &MergeReport) -> Ending {
     ended(&report.refused, !report.conflicts.is_empty())
 }
 
-fn run(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
+fn run(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     match verb {
         Verb::Commit { .. }
         | Verb::Checkout { .. }
@@ -180,7 +180,7 @@ fn run(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     }
 }
 
-fn files(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
+fn files(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, settings) = (Job::default(), Default::default());
     let refused = match verb {
         Verb::Commit { paths, amend } => {
@@ -268,7 +268,7 @@ fn files(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     Ok(ended(&refused, false))
 }
 
-fn refs(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
+fn refs(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     match verb {
         Verb::Branch { name, at } => {
             repo.create_ref(RefKind::Branch, name, *at, request("branch"))?
@@ -286,7 +286,7 @@ fn refs(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     Ok(done())
 }
 
-fn bisect(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
+fn bisect(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, options) = (Job::default(), switching(false));
     let report = match verb {
         Verb::BisectStart { bad, good } => {
@@ -304,7 +304,7 @@ fn bisect(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
     Ok(ended(&refused.unwrap_or_default(), false))
 }
 
-fn history(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
+fn history(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, settings) = (Job::default(), Default::default());
     Ok(match verb {
         Verb::Merge { commit, forward } => {
@@ -407,7 +407,7 @@ fn branch_tip(repo: &Repo, name: &str) -> Result<ObjectId, RepoError> {
     tip.ok_or(RepoError::Look(LookError::NoCommit))
 }
 
-fn upkeep(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
+fn upkeep(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, now) = (Job::default(), request("upkeep").time);
     match verb {
         Verb::Gc => {
@@ -434,7 +434,7 @@ fn upkeep(repo: &Repo, verb: &Verb) -> Result<ClaimEnding, RepoError> {
         Verb::Verify => {
             let report = repo.verify(VerifyDepth::Full, &job)?;
             if !report.is_ok() {
-                return Ok(ClaimEnding::new(DAMAGED, "damage"));
+                return Ok(Ending::new(DAMAGED, "damage"));
             }
         }
         Verb::Get { path } => {
@@ -488,7 +488,7 @@ impl Library {
         Remote::new("origin", Url::Path(self.hub.clone()))
     }
 
-    fn exchange(&self, repo: &Repo, verb: &Verb) -> Result<ClaimEnding, OpsError> {
+    fn exchange(&self, repo: &Repo, verb: &Verb) -> Result<Ending, OpsError> {
         let (job, remote) = (Job::default(), self.remote());
         let caller = Network::new(request("exchange")).with(remote.clone());
         match verb {
@@ -533,7 +533,7 @@ impl Library {
     }
 
     /// Gives up content that the hub has.
-    fn give_up(&self, repo: &Repo, verb: &Verb) -> Done<Result<ClaimEnding, OpsError>> {
+    fn give_up(&self, repo: &Repo, verb: &Verb) -> Done<Result<Ending, OpsError>> {
         let hub = Repo::open(&self.hub)?;
         let job = Job::default();
         let freeing = repo.begin_to_free()?;
@@ -590,7 +590,7 @@ impl Library {
     }
 
     /// Frees the content of unchanged files that the hub has, or stores it again.
-    fn lean(&self, repo: &Repo, on: bool) -> Done<Result<ClaimEnding, OpsError>> {
+    fn lean(&self, repo: &Repo, on: bool) -> Done<Result<Ending, OpsError>> {
         let (job, dir) = (Job::default(), repo.dmv_dir().to_path_buf());
         if !on {
             repo.be_lean();
@@ -611,11 +611,11 @@ impl Library {
         Ok(Ok(done()))
     }
 
-    fn recover(&self, dir: &Path) -> Done<ClaimEnding> {
+    fn recover(&self, dir: &Path) -> Done<Ending> {
         let report = recover(&discover(dir)?, &Job::default());
         Ok(match report {
-            Ok(_) => ClaimEnding::new(DONE, ""),
-            Err(e) => ClaimEnding::new(DAMAGED, format!("{e:?}")),
+            Ok(_) => Ending::new(DONE, ""),
+            Err(e) => Ending::new(DAMAGED, format!("{e:?}")),
         })
     }
 }

@@ -15,7 +15,7 @@ pub mod story;
 pub mod verb;
 
 pub use library::Library;
-pub use story::{ClaimEnding, Counts, Driver, Story};
+pub use story::{Counts, Driver, Ending, Story};
 pub use verb::{Side, Verb};
 
 use crate::peers::Done;

@@ -32,18 +32,18 @@ pub fn kept_copy() -> Option<OsString> {
 
 /// How a command ended.
 #[derive(Clone, Debug)]
-pub struct ClaimEnding {
+pub struct Ending {
     /// Its exit code.
     pub code: i32,
     /// What it said.
     pub said: String,
 }
 
-impl ClaimEnding {
+impl Ending {
     /// Makes a result.
-    pub fn new(code: i32, said: impl Into<String>) -> ClaimEnding {
+    pub fn new(code: i32, said: impl Into<String>) -> Ending {
         let said = said.into();
-        ClaimEnding { code, said }
+        Ending { code, said }
     }
 
     /// Returns whether the command has done what it was asked for, perhaps with conflicts or not all of it.
@@ -58,7 +58,7 @@ pub trait Driver {
     fn connect(&self, dir: &Path, hub: &Path) -> Done;
 
     /// Runs a command in the worktree in `dir`.
-    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<ClaimEnding>;
+    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Done<Ending>;
 }
 
 /// What stories did.
@@ -361,7 +361,7 @@ impl<'d> Story<'d> {
         Ok(())
     }
 
-    fn command(&mut self, n: usize, dir: &Path, verb: &Verb, offline: bool) -> Done<ClaimEnding> {
+    fn command(&mut self, n: usize, dir: &Path, verb: &Verb, offline: bool) -> Done<Ending> {
         let ended = self.driver.run(dir, verb, offline)?;
         self.counts.commands += 1;
         self.counts.refused += u64::from(!ended.is_done());
@@ -416,7 +416,7 @@ impl<'d> Story<'d> {
         n: usize,
         dir: &Path,
         verb: &Verb,
-        (ended, expected): (&ClaimEnding, &Expectation),
+        (ended, expected): (&Ending, &Expectation),
         before: &Snapshot,
     ) -> Done {
         let after = self.snapshot(n);
@@ -467,7 +467,7 @@ impl<'d> Story<'d> {
         }
     }
 
-    fn as_expected(&self, work: &WorkState, ended: &ClaimEnding, outcome: &Outcome) -> Done {
+    fn as_expected(&self, work: &WorkState, ended: &Ending, outcome: &Outcome) -> Done {
         if let Some(want) = &outcome.disk {
             let wrong = outcome.wrong(want, &files_only(&work.disk));
             if !wrong.is_empty() {

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::{Outcome, Place};
-use dmv_tests::verbs::{ClaimEnding, Driver, Side, Verb, run_stories};
+use dmv_tests::verbs::{Driver, Ending, Side, Verb, run_stories};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Driver for Program {
         Ok(())
     }
 
-    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Outcome<ClaimEnding> {
+    fn run(&self, dir: &Path, verb: &Verb, offline: bool) -> Outcome<Ending> {
         let mut args: Vec<OsString> = vec!["-C".into(), dir.into()];
         args.extend(offline.then(|| "--offline".into()));
         args.extend(line(verb));
@@ -41,7 +41,7 @@ impl Driver for Program {
         if code == 2 && said.contains("Usage:") {
             return Err(format!("{args:?}: {said}").into());
         }
-        Ok(ClaimEnding::new(code, said))
+        Ok(Ending::new(code, said))
     }
 }
 
