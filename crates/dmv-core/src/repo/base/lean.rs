@@ -234,7 +234,10 @@ pub fn each_unchanged(
     repo: &Repo,
     visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
-    let (Some(root), Some(base)) = (repo.worktree_root(), repo.base_commit()?) else {
+    let Some(root) = repo.worktree_root() else {
+        return Ok(());
+    };
+    let Some(base) = repo.base_commit()? else {
         return Ok(());
     };
     let root = SafeDir::open_root(root)?;

@@ -122,7 +122,10 @@ impl Repo {
         settings: &WorktreeSettings,
         job: &Job,
     ) -> Result<Vec<RepoPath>, RepoError> {
-        let (Some(root), Some(base)) = (self.worktree_root(), self.base_commit()?) else {
+        let Some(root) = self.worktree_root() else {
+            return Ok(Vec::new());
+        };
+        let Some(base) = self.base_commit()? else {
             return Ok(Vec::new());
         };
         let tree = self.read_commit(&base)?.tree;
