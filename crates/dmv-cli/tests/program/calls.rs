@@ -254,3 +254,49 @@ fn a_version_that_cannot_be_read_stops_a_resolve_before_it_changes_anything() ->
     assert!(!place.work().join("text.theirs.txt").exists());
     Ok(())
 }
+
+/// What a killed merge has written is no work of the user: nothing else names its tree.
+#[test]
+fn the_way_back_from_a_killed_merge_gives_the_files_back() -> Outcome {
+    if !has_strace() {
+        dmv_random::skip("strace is not installed");
+        return Ok(());
+    }
+    let mut ways_back = 0;
+    for kill_at in 1..=3 {
+        let place = Place::with_repository()?;
+        for name in ["f", "g", "h"] {
+            place.write(name, "base")?;
+        }
+        place.commit("base")?;
+        place.ok(&["checkout", "-b", "side"])?;
+        for name in ["f", "g", "h"] {
+            place.write(name, "side")?;
+        }
+        place.commit("side")?;
+        place.ok(&["checkout", "main"])?;
+        place.write("own", "own")?;
+        place.commit("own")?;
+        let inject = format!("inject=renameat2:signal=KILL:when={kill_at}");
+        let options = ["-f", "-qq", "-o", "/dev/null", "-e", &inject];
+        let merge = place.traced(&options, &["merge", "side"]).output()?;
+        let status = place.json(&["status", "--json"])?;
+        let Some(way) = status["unfinished"]["go_back"].as_str() else {
+            continue;
+        };
+        assert!(!merge.status.success(), "it was killed");
+        ways_back += 1;
+        let args: Vec<&str> = way.split(' ').skip(1).collect();
+        place.ok(&args)?;
+        for name in ["f", "g", "h"] {
+            let file = fs::read_to_string(place.work().join(name))?;
+            assert_eq!(
+                file, "base",
+                "{name}: killed at exchange {kill_at}, then: {way}"
+            );
+        }
+        assert_eq!(place.ok(&["status", "--short"])?, "");
+    }
+    assert!(ways_back > 0, "no kill met the switch");
+    Ok(())
+}

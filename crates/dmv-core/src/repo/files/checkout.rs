@@ -400,6 +400,8 @@ pub fn switch_files<'r>(
         subset: to.subset.clone(),
     };
     let (saved, overwritten) = keep_overwritten(repo, tree, &mut switch, to, job)?;
+    // If this is cut off, the next command has to know the target to tell what was left from work of the user.
+    tx.keep()?;
     // If the target is the base, the notes of other switches stay until everything is done.
     if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
         unfinished::begin_switch(

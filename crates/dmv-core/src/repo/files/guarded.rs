@@ -20,6 +20,7 @@ use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::checkout::WriteAccess;
 use crate::worktree::claim_rules::{ClaimRule, ClaimRules};
+use crate::worktree::select::is_under;
 use crate::worktree::split_path;
 use std::ops::ControlFlow;
 
@@ -83,10 +84,7 @@ fn claimed_here(repo: &Repo) -> Vec<RepoPath> {
 }
 
 fn is_claimed(claimed: &[RepoPath], path: &[u8]) -> bool {
-    claimed.iter().any(|claim| {
-        let rest = path.strip_prefix(claim.as_bytes());
-        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-    })
+    claimed.iter().any(|claim| is_under(path, claim.as_bytes()))
 }
 
 impl Repo {
