@@ -13,7 +13,6 @@ use crate::partial_repository::{SliceArgs, options_for, slice_value, words};
 use crate::peers::{Call, session_failure};
 use crate::prelude::*;
 use crate::print::checkout::{tell_refused, way_to_restore};
-use crate::print::worktree_state::go_back;
 use crate::remotes::set_remote;
 use crate::room;
 use crate::traffic::Report;
@@ -146,7 +145,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     options.go_on = if args.lean {
         |_| "dmv checkout --all".to_owned()
     } else {
-        |head| go_back(head).to_string()
+        |head| head.checkout_command().to_string()
     };
     Ok(options)
 }

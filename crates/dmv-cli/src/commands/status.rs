@@ -13,12 +13,12 @@ use crate::print::claims::ClaimedPath;
 use crate::print::folded_directories;
 use crate::print::folded_directories::{DirectoryChange, FoldExtent, Line, UntrackedLine};
 use crate::print::replaced_branches::{is_replaced, way_past_replaced};
-use crate::print::worktree_state::{Renames, go_back, look, origin};
+use crate::print::worktree_state::{Renames, look, origin};
 use crate::print::{claims, newer};
 use crate::unfinished_clone::go_on;
 use dmv_core::repo::{
     BisectNext, Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, NewerVersion,
-    PathChange, RepoSlice, StatusReport, UnfinishedSwitches, moved_clause,
+    PathChange, RepoSlice, StatusReport, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -300,7 +300,7 @@ fn document(found: &Overview, newer: Json, half: Option<&Hint>) -> Json {
     let unfinished = report
         .unfinished
         .as_ref()
-        .map(|cut| object! { go_on: cut.command, go_back: way_back(cut, &report.head) });
+        .map(|cut| object! { go_on: cut.command, go_back: report.way_back() });
     let upstream = found.upstream.as_ref();
     let upstream = upstream.map(|upstream| object! { upstream.{name, ahead, behind} });
     let remotes = found.lacks.iter();
@@ -509,15 +509,6 @@ fn print_bisection(
     Ok(())
 }
 
-/// The command that takes back what was interrupted.
-fn way_back(cut: &UnfinishedSwitches, head: &Head) -> Hint {
-    if cut.is_undoable {
-        hint!("dmv undo")
-    } else {
-        go_back(head)
-    }
-}
-
 /// What to do where a checkout was interrupted, or a command on uncommitted files.
 fn print_unfinished(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure> {
     let Some(cut) = &report.unfinished else {
@@ -531,8 +522,7 @@ fn print_unfinished(out: &mut impl Write, report: &StatusReport) -> Result<(), F
     };
     writeln!(out, "{what}")?;
     writeln!(out, "  to continue: {command}")?;
-    let back = way_back(cut, &report.head);
-    if back.as_str() != cut.command {
+    if let Some(back) = report.way_back() {
         writeln!(out, "  to go back:  {back}")?;
     }
     Ok(())
@@ -698,7 +688,7 @@ fn tell_moved(
             out,
             "no files were written here yet, for example because a clone was interrupted"
         )?;
-        writeln!(out, "  to write them: {}", go_back(head))?;
+        writeln!(out, "  to write them: {}", head.checkout_command())?;
         return Ok(());
     }
     let base = id(moved.base);
@@ -710,6 +700,6 @@ fn tell_moved(
         let keep = hint!("dmv checkout -b NAME {}", Argument::value(base));
         writeln!(out, "  to keep your edits on a new branch: {keep}")?
     }
-    writeln!(out, "  to update your files: {}", go_back(head))?;
+    writeln!(out, "  to update your files: {}", head.checkout_command())?;
     Ok(())
 }

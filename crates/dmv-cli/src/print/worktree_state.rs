@@ -58,12 +58,3 @@ pub fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Renam
         .get(&change.path)
         .filter(|_| change.kind == ChangeKind::Added)
 }
-
-/// The command that makes the files those of `head`.
-pub fn go_back(head: &Head) -> Hint {
-    let to = match head {
-        Head::Branch(name) => Argument::value(name),
-        Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
-    };
-    hint!("dmv checkout {}", to)
-}

@@ -300,3 +300,36 @@ fn the_way_back_from_a_killed_merge_gives_the_files_back() -> Outcome {
     assert!(ways_back > 0, "no kill met the switch");
     Ok(())
 }
+
+/// There were no files before a clone: nothing leads back, and `status` names only the way on.
+#[test]
+fn a_killed_clone_can_only_go_on() -> Outcome {
+    if !has_strace() {
+        dmv_random::skip("strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    for name in ["f", "g", "h"] {
+        place.write(name, name)?;
+    }
+    place.commit("base")?;
+    let inject = "inject=renameat2:signal=KILL:when=2";
+    let options = ["-f", "-qq", "-o", "/dev/null", "-e", inject];
+    let clone = place
+        .traced(&options, &["clone", ".", "../copy"])
+        .output()?;
+    assert!(!clone.status.success(), "it was killed");
+    let unfinished = place.json(&["-C", "../copy", "status", "--json"])?["unfinished"].clone();
+    assert!(unfinished["go_back"].is_null(), "{unfinished}");
+    assert!(
+        !place
+            .ok(&["-C", "../copy", "status"])?
+            .contains("to go back")
+    );
+    let way = unfinished["go_on"].as_str().ok_or("no way on")?;
+    let words = way.split(' ').skip(1);
+    let args: Vec<&str> = ["-C", "../copy"].into_iter().chain(words).collect();
+    place.ok(&args)?;
+    assert_eq!(place.ok(&["-C", "../copy", "status", "--short"])?, "");
+    Ok(())
+}

@@ -12,11 +12,9 @@ use crate::ondisk;
 use crate::program::Stop;
 use crate::rows::{ChangeRow, ChangeRows, RowKey, each_file};
 use crate::site::Ask;
-use crate::words::{SHORT_ID, bytes, clean, count, number, shown};
-use dmv_core::escape::Argument;
-use dmv_core::hint;
+use crate::words::{bytes, clean, count, number, shown};
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{ChangeKind, Head, StatusReport, UnfinishedSwitches};
+use dmv_core::repo::{ChangeKind, StatusReport};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -119,7 +117,8 @@ fn card(ask: &Ask<'_>, state: &WorktreeState) -> Markup {
             @if let Some(cut) = &status.unfinished {
                 p.note.bad {
                     "A change of your files was interrupted: it has reached some of them. Nothing is lost. To continue: "
-                    code { (clean(&cut.command)) } ". To go back: " code { (go_back(cut, &status.head)) }
+                    code { (clean(&cut.command)) }
+                    @if let Some(back) = status.way_back() { ". To go back: " code { (back) } }
                 }
             }
             @if status.moved.is_some() {
@@ -335,18 +334,6 @@ fn problems(status: &StatusReport) -> Markup {
     }
 }
 
-/// The command that puts the files back as they were before a change was interrupted.
-fn go_back(cut: &UnfinishedSwitches, head: &Head) -> String {
-    if cut.is_undoable {
-        return hint!("dmv undo").to_string();
-    }
-    let to = match head {
-        Head::Branch(name) => Argument::value(name),
-        Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
-    };
-    hint!("dmv checkout {}", to).to_string()
-}
-
 fn status_value(state: &WorktreeState) -> Value {
     let status = &state.status;
     let change = |row: &ChangeRow<'_>| {
@@ -373,7 +360,7 @@ fn status_value(state: &WorktreeState) -> Value {
         "moved": status.moved.is_some(),
         "unfinished": status.unfinished.as_ref().map(|cut| json!({
             "go_on": cut.command,
-            "go_back": go_back(cut, &status.head),
+            "go_back": status.way_back().map(|back| back.to_string()),
         })),
     })
 }

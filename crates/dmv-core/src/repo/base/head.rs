@@ -1,5 +1,6 @@
 //! The head of a worktree: a branch or a commit.
 
+use crate::escape::{Argument, Hint, hint};
 use crate::hash::ObjectId;
 
 /// The head of a worktree.
@@ -18,6 +19,15 @@ impl Head {
             Head::Branch(name) => Some(name),
             Head::Commit(_) => None,
         }
+    }
+
+    /// Returns the command that makes the files those of the head.
+    pub fn checkout_command(&self) -> Hint {
+        let to = match self {
+            Head::Branch(name) => Argument::value(name),
+            Head::Commit(id) => Argument::value(id.short(12)),
+        };
+        hint!("dmv checkout {}", to)
     }
 
     pub(crate) fn value(&self) -> Vec<u8> {

@@ -3,6 +3,7 @@
 //! [`status`] answers the user's command. [`changes_of`] and [`changes_and_seen`] give other
 //! commands of `files`, and those of `verbs`, the list of changed paths.
 
+use crate::escape::{Hint, hint};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, machine_now};
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -84,6 +85,20 @@ pub struct StatusReport {
     pub problems: Vec<Problem>,
     /// Entries that are never versioned, such as special files.
     pub warnings: Vec<Problem>,
+}
+
+impl StatusReport {
+    /// Returns the command that takes back what was interrupted. `None` if nothing was, and where there is no way
+    /// back: in a clone no files were there before, and a checkout that updates the files can only go on.
+    pub fn way_back(&self) -> Option<Hint> {
+        let cut = self.unfinished.as_ref()?;
+        if cut.is_undoable {
+            return Some(hint!("dmv undo"));
+        }
+        let had_files = self.moved.as_ref().is_none_or(|moved| moved.base.is_some());
+        let back = self.head.checkout_command();
+        (had_files && back.as_str() != cut.command).then_some(back)
+    }
 }
 
 /// A file that the next commit leaves out.
