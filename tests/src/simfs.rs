@@ -27,6 +27,8 @@ const SECTOR: usize = 512;
 pub enum Op {
     /// Creating a file.
     Create,
+    /// Opening a file for reading. It changes nothing, so no crash comes at one.
+    Open,
     /// Writing to a file. A write that fails has written a part.
     Write,
     /// Syncing a file. After a failure, the unsynced data never becomes durable, even if later
@@ -142,6 +144,11 @@ impl Disk {
             self.crashed = true;
             return Ok(Some(crashed()));
         }
+        Ok(self.failure(op))
+    }
+
+    /// Returns the error of an operation that is to fail.
+    fn failure(&mut self, op: Op) -> Option<io::Error> {
         let mut failed = None;
         for fault in self.faults.iter_mut().filter(|f| f.op == op) {
             if fault.after == 0 {
@@ -152,7 +159,7 @@ impl Disk {
                 fault.after = fault.after.wrapping_sub(1);
             }
         }
-        Ok(failed)
+        failed
     }
 
     fn alive(&self) -> io::Result<()> {
@@ -388,6 +395,10 @@ impl Vfs for SimVfs {
                 }
                 file
             }
+            (OpenMode::Read, Some(file)) => match disk.failure(Op::Open) {
+                Some(e) => return Err(e),
+                None => file,
+            },
             (_, Some(file)) => file,
             (_, None) => return Err(io::ErrorKind::NotFound.into()),
         };

@@ -258,5 +258,23 @@ fn a_full_or_failing_disk_changes_nothing_and_the_next_commit_works() -> Outcome
     fail_each(Op::Write, EIO, false)
 }
 
+/// A pack that cannot be opened any more is no reason to begin another one, and another one.
+#[test]
+fn a_commit_whose_packs_cannot_be_opened_fails() -> Outcome {
+    let mut lab = Lab::new()?;
+    let (repo, files) = (lab.open()?, lab.edit(1)?);
+    lab.sim.fail(Fault {
+        op: Op::Open,
+        after: 0,
+        forever: true,
+        errno: EIO,
+    });
+    assert!(commit(&repo, "fails").is_err());
+    assert!(lab.sim.seen().len() < 10, "{:?}", lab.sim.seen().keys());
+    lab.sim.clear_faults();
+    lab.retry(&repo, "again", files)?;
+    lab.check_after_crash(0, Survival::Nothing, &Lies::default())
+}
+
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;

@@ -481,7 +481,7 @@ impl<'s> StoreWriter<'s> {
             let file = file.context("create", &path)?;
             // Before it was locked, another process may have taken it for an abandoned pack and have
             // locked or removed it.
-            if file.try_lock().context("lock", &path)? && self.is_there(&path) {
+            if file.try_lock().context("lock", &path)? && self.is_there(&path)? {
                 break (id, path, file);
             }
         };

@@ -2,7 +2,7 @@
 
 use super::{LaneState, StoreWriter};
 use crate::limits::PACK_FULL_BYTES;
-use crate::path::PathContext;
+use crate::path::{PathContext, PathError};
 use crate::store::catalogue::PackRow;
 use crate::store::error::StoreError;
 use crate::store::index_entry::MAX_GAPS;
@@ -11,6 +11,7 @@ use crate::store::open_pack::{LockedPack, OpenPack, SEGMENT_ENTRIES};
 use crate::store::random_id::PackId;
 use crate::store::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, scan};
 use crate::vfs::OpenMode;
+use std::io::ErrorKind;
 use std::path::Path;
 
 impl StoreWriter<'_> {
@@ -42,7 +43,7 @@ impl StoreWriter<'_> {
             if !file.try_lock().context("lock", &path)?
                 || self.store.freshness.source.pack(id)?.is_some()
                 || self.store.freshness.source.is_leaving(id)?
-                || !self.is_there(&path)
+                || !self.is_there(&path).unwrap_or(false)
             {
                 continue;
             }
@@ -72,8 +73,12 @@ impl StoreWriter<'_> {
 
     /// Returns whether a file that this process has opened still has its name. Names of packs are never
     /// used again.
-    pub(super) fn is_there(&self, path: &Path) -> bool {
-        self.store.files().vfs.open(path, OpenMode::Read).is_ok()
+    pub(super) fn is_there(&self, path: &Path) -> Result<bool, StoreError> {
+        match self.store.files().vfs.open(path, OpenMode::Read) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(PathError::new("open", path, e).into()),
+        }
     }
 
     /// Returns a pack of this kind that has room and that no other job is writing to.
