@@ -3,6 +3,7 @@
 //!
 //! `dmv-net` uses it for lean clones.
 
+use crate::fsutil::sync_filesystem;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
@@ -18,7 +19,7 @@ pub trait Portions {
     /// Makes sure that the content of these files can be read.
     fn bring(&self, files: Vec<Lack>) -> Result<(), RepoError>;
 
-    /// Hears that files with this content were written.
+    /// Hears that files with this content were written, and are durable.
     fn written(&self, blobs: &[Blob]) -> Result<(), RepoError>;
 }
 
@@ -42,11 +43,13 @@ impl Switch<'_> {
         portions.bring(plan.files.iter().map(lack).collect())
     }
 
-    /// Tells that the files of a plan were written.
+    /// Makes the files of a plan durable, and tells that they were written.
     pub fn end_portion(&self, plan: &Plan<Blob>) -> Result<(), RepoError> {
         let Some(portions) = self.request.portions.filter(|_| !plan.files.is_empty()) else {
             return Ok(());
         };
+        // Freeing makes the journal of the file system durable, and with it the names of files whose bytes are not.
+        sync_filesystem(&self.request.tree.root)?;
         let blobs: Vec<Blob> = plan.files.iter().map(|file| file.blob).collect();
         portions.written(&blobs)
     }
