@@ -14,6 +14,9 @@ pub fn tell_remotes(context: &Context, repo: &Repo, remotes: impl Iterator<Item 
         let name = clean(&remote.name);
         match done {
             Ok(TellOutcome::Told) => {}
+            Ok(TellOutcome::NotStored) => context.ui.note(format_args!(
+                "note: {name} could not store what you have claimed and released; the next connection tells it"
+            )),
             Ok(TellOutcome::Unknown) => context
                 .ui
                 .note(format_args!("note: {name} does not know claims")),

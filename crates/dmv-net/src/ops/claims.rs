@@ -7,10 +7,13 @@ use super::remote::Remote;
 use super::session_error::SessionError;
 use crate::session::NetError;
 use crate::transport::{Purpose, Url};
-use dmv_core::claims::RuleChange;
+use dmv_core::claims::{ClaimBook, ClaimRef, RuleChange, Writer};
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{ClaimOptions, ClaimOutcome, DisplacedClaim, OperationRequest, Repo};
+use dmv_core::repo::{
+    ClaimOptions, ClaimOutcome, ClaimsThere, DisplacedClaim, OperationRequest, Repo,
+};
+use std::collections::BTreeSet;
 
 /// How often a remote is told of a claim that it has not taken.
 const TELLS: usize = 3;
@@ -136,6 +139,8 @@ pub enum TellOutcome {
     Told,
     /// It has not taken them.
     Untold(NetError),
+    /// It still holds claims that have ended: it could not store what it heard.
+    NotStored,
     /// Its dmv does not know claims.
     Unknown,
 }
@@ -157,15 +162,30 @@ pub fn exchange_claims(
             None => Ok(TellOutcome::Told),
         };
     }
-    session(repo, url, Purpose::Write, caller, job, |client| {
+    session(repo, url, Purpose::Write, caller, job, |mut client| {
         let is_known = client.knows_claims();
+        let there = client.claims_there.take().unwrap_or_default();
         client.finish(Vec::new());
-        Ok(if is_known {
-            TellOutcome::Told
-        } else {
+        Ok(if !is_known {
             TellOutcome::Unknown
+        } else if holds_ended(&there, &repo.claim_book()?) {
+            TellOutcome::NotStored
+        } else {
+            TellOutcome::Told
         })
     })
+}
+
+/// Returns whether a claim holds there that its writer has ended, as the book here says.
+fn holds_ended(there: &ClaimsThere, book: &ClaimBook) -> bool {
+    let live: BTreeSet<(Writer, &RepoPath)> = book
+        .claims()
+        .map(|(writer, claim)| (writer, &claim.path))
+        .collect();
+    let has_ended = |held: &ClaimRef| {
+        book.get(&held.writer).is_some() && !live.contains(&(held.writer, &held.path))
+    };
+    there.held.iter().any(has_ended)
 }
 
 /// Changes a rule for pushes to a bucket.
