@@ -26,6 +26,7 @@ pub enum Again {
 const FILM: &[&str] = &["film"];
 const NEAR: &[&str] = &["film", "near"];
 const NAS: &[&str] = &["film", "nas.dmv"];
+const LEAN: &[&str] = &["film", "lean"];
 const PART: &[&str] = &["film", "part"];
 const KEPT: &[&str] = &["kept", "disk.dmv"];
 const BOTH: &[&str] = &["film", "film2"];
@@ -69,6 +70,7 @@ pub const CASES: &[Case] = &[
     same(FILM, "clone --depth 1 film copy"),
     same(FILM, "clone --meta-only film copy"),
     same(FILM, "clone ssh://host/~/film copy"),
+    same(FILM, "clone --lean film copy"),
     // Change.
     same(FILM, "-C film commit -m work"),
     same(FILM, "-C film commit -m part dir"),
@@ -164,6 +166,24 @@ pub const CASES: &[Case] = &[
             "-C film pair --code 4829-1370 --listen 127.0.0.1 --wait 0",
         ),
     ),
+    same(NAS, "-C film claim link run.sh --at nas"),
+    same(FILM, "-C film claim link run.sh --offline"),
+    rest(&["film", "claimed"], "-C claimed release big.bin"),
+    // Content that only files and a remote have.
+    same(NAS, "-C film lean on"),
+    same(LEAN, "-C lean lean off"),
+    same(LEAN, "-C lean commit -m work"),
+    same(LEAN, "-C lean checkout other"),
+    same(LEAN, "-C lean checkout --force other"),
+    same(LEAN, "-C lean merge origin/side"),
+    same(LEAN, "-C lean restore dir/h big.bin"),
+    rest(LEAN, "-C lean stash"),
+    same(LEAN, "-C lean rm big.bin"),
+    same(LEAN, "-C lean pull origin"),
+    same(LEAN, "-C lean drop big.bin"),
+    same(LEAN, "-C lean gc --grace 0"),
+    same(LEAN, "-C lean repack"),
+    same(LEAN, "-C lean worktree add ../added origin/side"),
     // Keep safe.
     same(FILM, "-C film verify"),
     same(&["film", "hurt"], "-C hurt verify --heal"),

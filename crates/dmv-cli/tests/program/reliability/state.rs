@@ -246,7 +246,20 @@ fn meanings<'a>(state: &'a State, repo: &Path) -> Result<BTreeMap<&'a str, &'a s
 fn view(dir: &Path) -> Outcome<BTreeMap<String, Value>> {
     let repo = Repo::open(dir)?;
     let mut view = BTreeMap::new();
+    // Records of claims have times and signatures, which differ from run to run. What others have heard of them
+    // is no promise: a note says who has not.
+    let claims = repo.claims()?;
+    for info in claims.claims().iter().filter(|info| info.is_here) {
+        let value = Value {
+            raw: Vec::new(),
+            meaning: "claimed".to_owned(),
+        };
+        view.insert(format!("claim of {}", info.claim.path), value);
+    }
     for (key, raw) in repo.refs().with_prefix("")? {
+        if key.starts_with("claims/") {
+            continue;
+        }
         let meaning = meaning(&repo, &raw);
         view.insert(key, Value { raw, meaning });
     }

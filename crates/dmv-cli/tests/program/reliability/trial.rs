@@ -173,10 +173,14 @@ impl Known {
     /// command ran.
     fn comes_back(&self, world: &World) -> Outcome {
         let mut differs = None;
+        let words = self.case.words();
+        let [at, dir, ..] = words[..] else {
+            return Err("it runs in no worktree".into());
+        };
         for _ in 0..2 {
-            let (code, _, said) = world.run(&["-C", "film", "undo"])?;
+            let (code, _, said) = world.run(&[at, dir, "undo"])?;
             if code != Some(0) {
-                return Err(format!("undo ends with {code:?}: {said}").into());
+                return Err(format!("undo ends with {code:?}: {said}; before: {differs:?}").into());
             }
             differs = State::of(&world.now())?.differs_in_files(&self.before);
             if differs.is_none() {
@@ -279,23 +283,12 @@ impl Known {
 
     /// A commit, chosen at random, comes out byte for byte.
     fn read_back(&self, world: &World, rng: &mut Rng) -> Outcome {
-        if !self.case.parts.contains(&"film") {
-            return Ok(());
+        for repo in ["film", "lean"] {
+            if self.case.parts.contains(&repo) {
+                read_commit(world, repo, rng)?;
+            }
         }
-        let (id, known) = world.commit(rng.word());
-        let out = world.beside("read");
-        if out.exists() {
-            fs::remove_dir_all(&out)?;
-        }
-        let to = out.to_str().ok_or("a path of ours is text")?;
-        let (code, _, said) = world.run(&["-C", "film", "export", id, "--to", to])?;
-        if code != Some(0) {
-            return Err(format!("commit {id} cannot be read: {code:?} {said}").into());
-        }
-        match State::of(&out)?.differs_in_files(&State::of(&known)?) {
-            None => Ok(()),
-            Some(e) => Err(format!("commit {id} reads back otherwise: {e}").into()),
-        }
+        Ok(())
     }
 
     /// The next command works, with no step before it.
@@ -327,6 +320,24 @@ impl Known {
             }
         }
         Ok(())
+    }
+}
+
+/// A commit of `film`, chosen at random, comes out of `repo` byte for byte.
+fn read_commit(world: &World, repo: &str, rng: &mut Rng) -> Outcome {
+    let (id, known) = world.commit(rng.word());
+    let out = world.beside("read");
+    if out.exists() {
+        fs::remove_dir_all(&out)?;
+    }
+    let to = out.to_str().ok_or("a path of ours is text")?;
+    let (code, _, said) = world.run(&["-C", repo, "export", id, "--to", to])?;
+    if code != Some(0) {
+        return Err(format!("commit {id} of {repo} cannot be read: {code:?} {said}").into());
+    }
+    match State::of(&out)?.differs_in_files(&State::of(&known)?) {
+        None => Ok(()),
+        Some(e) => Err(format!("commit {id} of {repo} reads back otherwise: {e}").into()),
     }
 }
 

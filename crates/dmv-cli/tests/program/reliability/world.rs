@@ -187,6 +187,7 @@ impl World {
         self.write("film/own.bin", Rng::new(7).bytes(own))?;
         self.write("film/noise.log", "ignored")?;
         self.write("part/dir/h", "edited in a part")?;
+        self.write("lean/dir/h", "edited where files are the only copy")?;
         Ok(())
     }
 
@@ -275,6 +276,9 @@ impl World {
         self.ok(&["clone", "--subset", "dir", "--", "film", "part"])?;
         self.ok(&["clone", "film", "clash"])?;
         self.ends(4, &["-C", "clash", "merge", "origin/clash"])?;
+        self.ok(&["clone", "--lean", "film", "lean"])?;
+        self.ok(&["clone", "film", "claimed"])?;
+        self.ok(&["-C", "claimed", "claim", "big.bin"])?;
         self.ok(&["clone", "film", "hunt"])?;
         self.ok(&["-C", "hunt", "bisect", "start", "main", "v1"])?;
         self.ok(&["clone", "--copy", "film", "hurt"])?;
