@@ -123,12 +123,20 @@ def _exactly(data: bytes, length: int) -> bytes:
 
 
 def program() -> str:
-    """Return the program: ``$DMV`` or the ``dmv`` of the search path."""
-    named = os.environ.get("DMV")
-    found = named or shutil.which("dmv")
+    """Return the program: ``$DMV``, the one that came with this package, or the ``dmv`` of the search path."""
+    found = os.environ.get("DMV") or _beside() or shutil.which("dmv")
     if not found:
         raise DmvError("there is no program 'dmv'; install it, or name it in $DMV")
     return found
+
+
+def _beside() -> Optional[str]:
+    """Return the program that a wheel has put into the directory of programs: PREFIX/bin for PREFIX/lib/pythonX/PACKAGES."""
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.basename(packages) not in ("site-packages", "dist-packages"):
+        return None
+    found = os.path.normpath(os.path.join(packages, "..", "..", "..", "bin", "dmv"))
+    return found if os.access(found, os.X_OK) else None
 
 
 class Client:
