@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the wheel of the Python package with the program in it: packaging/wheel.py PROGRAM ARCH DIR.
+"""Makes the wheel of the Python package with the program in it: packaging/wheel.py PROGRAM ARCH DIR NOTICES.
 
 It is what maturin makes of `bindings = "bin"`, from a program that is there already: `pip install` puts `dmv` into the
-directory of programs, beside the package. Only Python's own library is needed, and the same files give the same bytes.
+directory of programs, beside the package. NOTICES is a file with the licences of the program's parts. Only Python's own
+library is needed, and the same files give the same bytes.
 """
 import base64
 import hashlib
@@ -13,7 +14,7 @@ import time
 import zipfile
 
 here = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'python')
-program, arch, out = sys.argv[1:]
+program, arch, out, notices = sys.argv[1:]
 
 
 def value(text, name):
@@ -64,6 +65,7 @@ for one in sorted(os.listdir(os.path.join(here, 'dmv'))):
         files[f'dmv/{one}'] = (read(os.path.join(here, 'dmv', one)), 0o644)
 for one in ('LICENSE-MIT', 'LICENSE-APACHE'):
     files[f'{info}/licenses/{one}'] = (read(os.path.join(here, '..', one)), 0o644)
+files[f'{info}/licenses/THIRD-PARTY'] = (read(notices), 0o644)
 
 # A zip file knows no time before 1980.
 moment = time.gmtime(max(int(os.environ.get('SOURCE_DATE_EPOCH', time.time())), 315532800))[:6]
