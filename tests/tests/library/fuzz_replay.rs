@@ -8,6 +8,8 @@ use dmv_tests::rng::Rng;
 use std::fs;
 use std::path::Path;
 
+#[path = "../../../fuzz/fuzz_targets/api.rs"]
+mod api;
 #[path = "../../../fuzz/fuzz_targets/bucket.rs"]
 mod bucket;
 #[path = "../../../fuzz/fuzz_targets/name_check.rs"]
@@ -30,7 +32,8 @@ mod wire;
 /// A target's name, and its function.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
+    ("api", api::run),
     ("bucket", bucket::run),
     ("name_check", name_check::run),
     ("notes", notes::run),

@@ -6,4 +6,5 @@
 
 pub mod message;
 pub mod parameters;
+pub mod request;
 pub mod session;

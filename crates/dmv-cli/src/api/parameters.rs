@@ -1,7 +1,8 @@
 //! From a method and its parameters to the words of a command line. The options of the commands are the only list of
 //! parameters: it knows no command by name, except those that are no methods.
 
-use crate::api::message::{BAD_PARAMETERS, NO_METHOD};
+use crate::api::message::NO_METHOD;
+use crate::api::request::BAD_PARAMETERS;
 use clap::{Arg, ArgAction, Command};
 use data_encoding::BASE64;
 use dmv_core::platform::name_of;

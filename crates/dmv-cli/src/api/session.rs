@@ -3,10 +3,9 @@
 //! Requests that only read use one open repository. One thread reads requests, some run them, and one tells how far they
 //! are.
 
-use crate::api::message::{
-    self, INTERNAL, Line, NO_REQUEST, Refusal, Request, TOO_MANY, notification, parse, read_line,
-};
+use crate::api::message::{self, INTERNAL, TOO_MANY, notification};
 use crate::api::parameters::command_words;
+use crate::api::request::{BAD_PARAMETERS, Line, NO_REQUEST, Refusal, Request, parse, read_line};
 use crate::args::Cli;
 use crate::command_line::what_is_wrong;
 use crate::context::Context;
@@ -48,7 +47,10 @@ pub struct Session<W> {
     /// Nobody reads the answers any more, or the user wants the end.
     is_deaf: AtomicBool,
     work: Mutex<Work>,
-    changed: Condvar,
+    /// Wakes a thread that answers requests.
+    waiting: Condvar,
+    /// Wakes the thread that tells progress.
+    begun: Condvar,
 }
 
 /// The requests that have no answer yet.
@@ -56,6 +58,10 @@ pub struct Session<W> {
 struct Work {
     waiting: VecDeque<Request>,
     running: Vec<RunningRequest>,
+    /// How many have begun.
+    begun: u64,
+    /// The thread that tells progress sleeps until a request begins.
+    is_progress_asleep: bool,
     is_over: bool,
 }
 
@@ -79,7 +85,8 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             output: Mutex::new(output),
             is_deaf: AtomicBool::new(false),
             work: Mutex::default(),
-            changed: Condvar::new(),
+            waiting: Condvar::new(),
+            begun: Condvar::new(),
         })
     }
 
@@ -116,7 +123,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         let endless = work.running.iter().filter(|one| one.is_endless);
         endless.for_each(|one| one.job.cancel());
         drop(work);
-        self.changed.notify_all();
+        self.wake_all();
         read
     }
 
@@ -153,7 +160,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         } else {
             work.waiting.push_back(request);
             drop(work);
-            self.changed.notify_all();
+            self.waiting.notify_one();
             return;
         };
         drop(work);
@@ -240,14 +247,21 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                     since: Instant::now(),
                     told: [0; 6],
                 });
+                work.begun += 1;
+                let is_asleep = std::mem::take(&mut work.is_progress_asleep);
                 drop(work);
-                self.changed.notify_all();
+                if is_asleep {
+                    self.begun.notify_one();
+                }
                 return Some((request, job));
             }
             if work.is_over {
+                drop(work);
+                // The thread that tells progress may end, too.
+                self.begun.notify_one();
                 return None;
             }
-            work = self.wait(work);
+            work = wait(&self.waiting, work);
         }
     }
 
@@ -275,7 +289,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
         let cli = match parsed {
             Ok(cli) => cli,
-            Err(e) => return refuse(message::BAD_PARAMETERS, what_is_wrong(&e)),
+            Err(e) => return refuse(BAD_PARAMETERS, what_is_wrong(&e)),
         };
         let globals = Globals {
             directory: self.globals.directory.clone(),
@@ -308,17 +322,21 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         }
     }
 
-    /// Tells from time to time how far the running requests are.
+    /// Tells from time to time how far the running requests are. It sleeps only if none has begun for a while, so that
+    /// many short requests do not wake it each time.
     fn tell_progress(&self) {
         let mut work = self.lock();
+        let mut seen = work.begun;
         while !(self.is_deaf.load(Ordering::Relaxed)
             || work.is_over && work.waiting.is_empty() && work.running.is_empty())
         {
-            if work.running.is_empty() {
-                work = self.wait(work);
+            if work.running.is_empty() && work.begun == seen {
+                work.is_progress_asleep = true;
+                work = wait(&self.begun, work);
                 continue;
             }
-            let waited = self.changed.wait_timeout(work, PROGRESS);
+            seen = work.begun;
+            let waited = self.begun.wait_timeout(work, PROGRESS);
             work = waited.unwrap_or_else(PoisonError::into_inner).0;
             let news: Vec<Vec<u8>> = work
                 .running
@@ -376,7 +394,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             work.waiting.clear();
             work.running.iter().for_each(|one| one.job.cancel());
             drop(work);
-            self.changed.notify_all();
+            self.wake_all();
         }
     }
 
@@ -396,11 +414,14 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'g>(&self, work: MutexGuard<'g, Work>) -> MutexGuard<'g, Work> {
-        self.changed
-            .wait(work)
-            .unwrap_or_else(PoisonError::into_inner)
+    fn wake_all(&self) {
+        self.waiting.notify_all();
+        self.begun.notify_all();
     }
+}
+
+fn wait<'g>(condvar: &Condvar, work: MutexGuard<'g, Work>) -> MutexGuard<'g, Work> {
+    condvar.wait(work).unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RunningRequest {
@@ -537,7 +558,7 @@ mod tests {
         client.ask(r#""id":2,"method":"log","params":{"max":"x"}"#)?;
         client.requests = None;
         let answer = client.answer()?;
-        assert_eq!(answer["error"]["code"], message::BAD_PARAMETERS);
+        assert_eq!(answer["error"]["code"], BAD_PARAMETERS);
         client.end()
     }
 
@@ -625,7 +646,7 @@ mod tests {
             Some(data_encoding::BASE64.encode_len(content().len()))
         );
         client.ask(r#""id":3,"method":"log","params":{"raw":1}"#)?;
-        assert_eq!(client.answer()?["error"]["code"], message::BAD_PARAMETERS);
+        assert_eq!(client.answer()?["error"]["code"], BAD_PARAMETERS);
         client.ask(r#""id":4,"method":"log","params":{"raw":true}"#)?;
         assert_eq!(client.answer()?["raw"], Value::Null);
         client.end()
