@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures `dmv api` by the package python/: benches/api.py DMV DIR [FILES [GIB]].
+"""Measures `dmv api` by the package python/: benches/api.py DMV DIR [FILES [GIB [CALLS]]].
 
 Makes a repository of FILES small files and one of GIB of noise in DIR, unless DIR has it already. Prints, for each
 kind of question, the median and the 99th percentile of many calls, or the speed beside `dmv cat`, and the memory of
-the process at the begin and at the end.
+the process at the begin and at the end. With CALLS it then makes so many more calls of several kinds, and prints the
+memory after each tenth of them.
 """
 import os
 import random
@@ -19,8 +20,8 @@ import dmv
 
 os.environ['DMV'] = program = os.path.abspath(sys.argv[1])
 top = os.path.abspath(sys.argv[2])
-files, gib = (float(n) for n in (sys.argv[3:5] + ['100000', '1'][len(sys.argv[3:5]):]))
-files, size = int(files), int(gib * 2**30)
+files, gib, calls = (float(n) for n in (sys.argv[3:6] + ['100000', '1', '0'][len(sys.argv[3:6]):]))
+files, size, calls = int(files), int(gib * 2**30), int(calls)
 os.environ.update(HOME=top, XDG_CONFIG_HOME=top, DMV_USER_NAME='a', DMV_USER_EMAIL='a@x')
 random.seed(5)
 work = top + '/work'
@@ -128,7 +129,7 @@ repo.call('branch', delete='result')
 before = time.perf_counter()
 subprocess.run([program, '-C', work, 'cat', '@:large'], stdout=subprocess.DEVNULL, check=True)
 cat = time.perf_counter() - before
-for threads in (1, 8):
+for threads in (1, 8) if size else ():
     def part(k):
         at, buffer = size // threads, bytearray(8 << 20)
         for start in range(k * at, (k + 1) * at, 8 << 20):
@@ -140,3 +141,26 @@ for threads in (1, 8):
     spent = time.perf_counter() - before
     print(f'{size >> 20} MiB in ranges of 8 MiB, {threads} threads: {size / spent / 1e6:.0f} MB/s, {cat / spent:.2f} x dmv cat')
 print(f'memory of the process: {begin} MiB at first, {resident(pid)} MiB at the end')
+
+def one_call(n):
+    path = name(random.randrange(files))
+    kind = n % 20
+    if kind == 0:
+        repo.log(limit=1)
+    elif kind == 1:
+        repo.ls(f'@:{path.rpartition("/")[0]}')
+    elif kind == 2:
+        try:
+            repo.read('@:none')
+        except dmv.DmvError:
+            pass
+    elif kind < 10:
+        repo.read(f'@:{path}')
+    else:
+        repo.states([path, name(random.randrange(files))])
+
+
+for n in range(calls):
+    one_call(n)
+    if (n + 1) % (calls // 10 or 1) == 0:
+        print(f'memory of the process after {n + 1} further calls: {resident(pid)} MiB', flush=True)

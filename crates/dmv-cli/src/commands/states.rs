@@ -57,8 +57,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 /// Those of the paths whose content in the worktree's commit is not stored here.
 fn absent<'p>(repo: &Repo, paths: &'p [RepoPath]) -> Result<BTreeSet<&'p RepoPath>, Failure> {
     let mut absent = BTreeSet::new();
-    let base = repo.base_commit()?.filter(|_| repo.is_partial());
-    let Some(commit) = base.map(|id| repo.read_commit(&id)).transpose()? else {
+    if !repo.is_partial() {
+        return Ok(absent);
+    }
+    let Some(commit) = repo
+        .base_commit()?
+        .map(|id| repo.read_commit(&id))
+        .transpose()?
+    else {
         return Ok(absent);
     };
     for path in paths {

@@ -296,6 +296,11 @@ impl Refs {
         schema::data_version(&self.conn())
     }
 
+    /// Returns a number that grows with each change by this connection.
+    pub(crate) fn own_changes(&self) -> u64 {
+        self.conn().total_changes()
+    }
+
     /// Makes `segments` and the changes of the view visible together, or neither. This is the
     /// commit point.
     ///

@@ -1,7 +1,7 @@
 //! The files that a user works with, compared with the base commit, read in and written out.
 //!
 //! [`scan`] walks the worktree and reports which entries may differ from the base. [`statcache`]
-//! remembers the stats of files that were equal to the base, and [`ignore`] names the files that
+//! remembers the stats of files that were equal to the base (`quick` asks it alone), and [`ignore`] names the files that
 //! the user does not want to see. [`snapshot`] and [`ingest`] read files into the store,
 //! [`content`] reads streams, and [`checkout`] writes files. Paths are bytes: components joined by `/`, relative to the worktree's
 //! root, whose own path is empty. The room knows nothing of refs or commands; `repo` decides and
@@ -19,6 +19,7 @@ pub mod ingest;
 pub mod not_kept;
 mod outlook;
 pub mod properties;
+pub(crate) mod quick;
 pub mod scan;
 pub mod select;
 pub mod snapshot;

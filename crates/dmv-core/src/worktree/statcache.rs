@@ -108,6 +108,11 @@ impl Section {
         self.entries.is_empty()
     }
 
+    /// Returns about how much memory it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.names.capacity() + self.entries.capacity() * size_of::<Row>()
+    }
+
     /// Returns the entry at `index`.
     pub fn get(&self, index: usize) -> KnownEntry<'_> {
         let start = match index {

@@ -30,6 +30,7 @@ pub mod publish;
 pub mod record;
 pub mod refused;
 pub mod relying;
+pub mod remembered;
 pub mod repo;
 pub mod reserve;
 pub mod signing;

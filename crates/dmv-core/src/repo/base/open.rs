@@ -8,6 +8,7 @@ use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, Whose};
 use crate::repo::base::lean::LeanFiles;
 use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
+use crate::repo::base::remembered::RememberedFacts;
 use crate::repo::base::repo::{CallerAnswers, Repo};
 use crate::repo::base::{layout, level, refused, worktree};
 use crate::store::{Owners, Store};
@@ -81,7 +82,7 @@ pub fn assemble(
         caught_up,
         caller: CallerAnswers::default(),
         lean: LeanFiles::default(),
-        heard: Mutex::default(),
+        remembered: RememberedFacts::default(),
     };
     refused::refresh(&repo);
     Ok(repo)

@@ -11,7 +11,11 @@ use std::sync::PoisonError;
 /// unreadable slice changes nothing: the commands that need it say what is wrong with it.
 pub fn refresh(repo: &Repo) {
     let stamp = slice::stamp_if_purged(repo);
-    let mut heard = repo.heard.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut heard = repo
+        .remembered
+        .slice
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if *heard == stamp {
         return;
     }

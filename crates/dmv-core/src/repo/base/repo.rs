@@ -15,12 +15,12 @@ use crate::repo::base::layout::Whose;
 use crate::repo::base::lean::LeanFiles;
 use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
+use crate::repo::base::remembered::RememberedFacts;
 use crate::store::{LogPack, RepositoryId, Store};
 use crate::vfs::Vfs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::SystemTime;
 
 /// Returns the second since 1970 that a date names, or why it names none.
 pub type DateReader = fn(&str) -> Result<i64, String>;
@@ -99,8 +99,8 @@ pub struct Repo {
     pub(crate) caller: CallerAnswers,
     /// The content that only files of the worktree have.
     pub(crate) lean: LeanFiles,
-    /// What the slice was like when the store last heard which chunks it must not store.
-    pub(crate) heard: Mutex<Option<(u64, SystemTime)>>,
+    /// What was found out before and may still be true.
+    pub(crate) remembered: RememberedFacts,
 }
 
 impl Repo {

@@ -2,14 +2,18 @@
 //!
 //! What a file's stat shows to be unchanged costs one look at that file. Only the others are compared as `status` does.
 
-use crate::fsutil::{FileKind, Fingerprint, SafeDir};
+use crate::fsutil::{FileKind, SafeDir};
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::lookup_path;
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, WorktreeError};
+use crate::repo::base::notes::Note;
+use crate::repo::base::remembered::QuickState;
 use crate::repo::base::repo::Repo;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::ignored::verdict;
 use crate::repo::files::open_worktree;
@@ -17,11 +21,13 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
 use crate::repo::files::status::{StatusOptions, StatusReport};
 use crate::subset::Extent;
+use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::Verdict;
+use crate::worktree::quick::QuickLook;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::split_path;
-use crate::worktree::statcache::{Section, StatCache};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The state of a path in a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +74,12 @@ impl Repo {
         settings: &WorktreeSettings,
         job: &Job,
     ) -> Result<Vec<FileState>, RepoError> {
-        let tree = open_worktree::open_with_conflicts(self, settings, Which::Live)?;
-        let left = not_quick(&tree, paths);
+        let left = not_quick(self, settings, paths)?;
         if left.is_empty() {
             return Ok(vec![FileState::Unchanged; paths.len()]);
         }
-        let select = Paths::new(left.iter().map(|path| path.as_bytes().to_vec()).collect());
+        let tree = open_worktree::open_with_conflicts(self, settings, Which::Live)?;
+        let select = Paths::new(left.iter().map(|path| path.to_vec()).collect());
         let options = StatusOptions {
             select: &select,
             settings: settings.clone(),
@@ -86,7 +92,7 @@ impl Repo {
             unread.any(|above| is_under(path.as_bytes(), above))
         };
         let state = |path: &RepoPath| match told.get(path.as_bytes()) {
-            _ if !left.contains(path) => Ok(FileState::Unchanged),
+            _ if !left.contains(path.as_bytes()) => Ok(FileState::Unchanged),
             Some(state) => Ok(*state),
             None if is_unreadable(path) => Ok(FileState::Unreadable),
             None => untold(self, &tree, path),
@@ -141,79 +147,53 @@ fn untold(repo: &Repo, tree: &OpenWorktree, path: &RepoPath) -> Result<FileState
     })
 }
 
-/// Returns the paths that a look at their stats does not show to be unchanged. It goes through them by directory, so
-/// that each directory is opened and its section read once.
-fn not_quick<'p>(tree: &OpenWorktree, paths: &'p [RepoPath]) -> BTreeSet<&'p RepoPath> {
-    let mut left: BTreeSet<&RepoPath> = paths.iter().collect();
-    let mut sorted: Vec<(&[u8], &[u8], &RepoPath)> = left
-        .iter()
-        .filter_map(|path| split_path(path.as_bytes()).map(|(dir, name)| (dir, name, *path)))
-        .collect();
-    sorted.sort_unstable();
-    let Some(mut quick) = QuickLook::new(tree) else {
-        return left;
+/// Returns the paths that a look at their stats does not show to be unchanged.
+fn not_quick<'p>(
+    repo: &Repo,
+    settings: &WorktreeSettings,
+    paths: &'p [RepoPath],
+) -> Result<BTreeSet<&'p [u8]>, RepoError> {
+    let mut sorted: Vec<&[u8]> = paths.iter().map(RepoPath::as_bytes).collect();
+    let Some(quick) = quick_look(repo, settings)? else {
+        return Ok(sorted.into_iter().collect());
     };
-    for (dir, name, path) in sorted {
-        if quick.is_unchanged(dir, name, path.as_bytes()) {
-            left.remove(path);
-        }
-    }
-    left
+    let root = SafeDir::open_root(repo.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
+    // By directory.
+    sorted.sort_unstable_by(|a, b| split_path(a).cmp(&split_path(b)));
+    Ok(quick.not_unchanged(&root, &sorted).into_iter().collect())
 }
 
-/// Tells by their stats alone which files are unchanged. It knows less than a scan, and nothing wrong.
-struct QuickLook<'t> {
-    tree: &'t OpenWorktree,
-    cache: &'t StatCache,
-    /// The directory that was looked at last, by its path.
-    open: Option<(Vec<u8>, Option<OpenDirectory>)>,
-}
-
-/// A directory of which several files are looked at.
-struct OpenDirectory {
-    dir: SafeDir,
-    known: Section,
-}
-
-impl<'t> QuickLook<'t> {
-    /// `None`: the stat cache is about another base, or other files show a conflict.
-    fn new(tree: &'t OpenWorktree) -> Option<QuickLook<'t>> {
-        let is_plain = |form: &crate::repo::conflict::form::Form| {
-            !form.has_conflicts() && form.unseen.is_empty() && form.tree == form.stored
-        };
-        let can_tell = tree.cache_fits() && tree.form.as_ref().is_some_and(is_plain);
-        let cache = tree.cache.as_ref().filter(|_| can_tell)?;
-        Some(QuickLook {
-            tree,
-            cache,
-            open: None,
-        })
+/// Returns what is known of the files without a look at them. `None`: the stat cache is about another base, or other
+/// files show a conflict.
+fn quick_look(
+    repo: &Repo,
+    settings: &WorktreeSettings,
+) -> Result<Option<Arc<QuickLook>>, RepoError> {
+    let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
+    // First, so that it is too old rather than too new.
+    let state = QuickState::of(repo, &own, STAT_NAME);
+    let remembered = &repo.remembered;
+    if let Some(known) = state.as_ref().and_then(|state| remembered.quick(state)) {
+        return Ok(Some(known));
     }
-
-    fn is_unchanged(&mut self, dir: &[u8], name: &[u8], path: &[u8]) -> bool {
-        if self.tree.untracked.has(path) || !self.tree.subset.includes(path, false) {
-            return false;
-        }
-        self.open(dir).is_some_and(|open| {
-            // A directory has no fingerprint.
-            let known = open.known.position(name).map(|at| open.known.get(at));
-            let known = known.filter(|known| known.fingerprint != Fingerprint::SUSPECT);
-            known.is_some_and(|known| {
-                let stat = open.dir.try_stat(name);
-                stat.is_ok_and(|stat| stat.fingerprint() == known.fingerprint)
-            })
-        })
+    let tree = open_worktree::open_with_conflicts(repo, settings, Which::Live)?;
+    let is_plain =
+        |form: &Form| !form.has_conflicts() && form.unseen.is_empty() && form.tree == form.stored;
+    // Whether a noted conflict is over depends on files.
+    let is_noted = |(_, note): (&RepoPath, &Note)| matches!(note, Note::Conflict { .. });
+    if !tree.cache_fits()
+        || !tree.form.as_ref().is_some_and(is_plain)
+        || tree.notes.iter().any(is_noted)
+    {
+        return Ok(None);
     }
-
-    fn open(&mut self, path: &[u8]) -> Option<&OpenDirectory> {
-        if self.open.as_ref().is_none_or(|(open, _)| open != path) {
-            let known = self.cache.section(path).ok().flatten();
-            let opened = known.and_then(|known| {
-                let dir = self.tree.root.open_dir(path).ok()?;
-                Some(OpenDirectory { dir, known })
-            });
-            self.open = Some((path.to_vec(), opened));
-        }
-        self.open.as_ref()?.1.as_ref()
+    let left_out = tree.untracked.paths().cloned().collect();
+    let Some(cache) = tree.cache else {
+        return Ok(None);
+    };
+    let quick = Arc::new(QuickLook::new(cache, tree.subset, left_out));
+    if let Some(state) = state {
+        remembered.set_quick(state, quick.clone());
     }
+    Ok(Some(quick))
 }

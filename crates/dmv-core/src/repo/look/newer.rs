@@ -106,6 +106,15 @@ impl Repo {
             }
         }
         let objects = self.objects();
+        let forks = self.remembered.forks(&options.own, &tips, || {
+            forks(objects, &options.own, &tips, options.max_commits)
+        })?;
+        if forks
+            .iter()
+            .all(|fork| matches!(fork, Fork::Contained | Fork::Covered))
+        {
+            return Ok(NewerReport::default());
+        }
         let mut search = Search {
             objects,
             options,
@@ -114,14 +123,13 @@ impl Repo {
             found: BTreeMap::new(),
         };
         let mut unknown = Vec::new();
-        let forks = forks(objects, &options.own, &tips, options.max_commits)?;
-        for ((place, tip), fork) in named.into_iter().zip(&tips).zip(forks) {
+        for ((place, tip), fork) in named.into_iter().zip(&tips).zip(forks.iter()) {
             job.check()?;
             match fork {
                 Fork::Contained | Fork::Covered => {}
                 Fork::Unknown => unknown.push(place),
                 Fork::From(bases) => {
-                    let added = search.add(&place, *tip, &bases);
+                    let added = search.add(&place, *tip, bases);
                     match added.and_then(|pending| search.attribute(self, *tip, pending)) {
                         Err(RepoError::Object(ObjectError::Missing { .. })) => unknown.push(place),
                         other => other?,
@@ -142,19 +150,17 @@ fn places(repo: &Repo) -> Result<Vec<(BranchPlace, ObjectId)>, RepoError> {
     let current = repo.head()?;
     let current = current.branch();
     let mut out = Vec::new();
-    for (key, _) in repo.refs.with_prefix("branch/")? {
-        let Some(tip) = worktree::ref_id(repo, &key)? else {
-            continue;
-        };
+    for (key, value) in repo.refs.with_prefix("branch/")? {
+        let tip = worktree::id_value(repo, &key, &value)?;
         let branch = key["branch/".len()..].to_owned();
         let remote = None;
         out.push((BranchPlace { remote, branch }, tip));
     }
-    for (key, _) in repo.refs.with_prefix("remote/")? {
-        let place = key["remote/".len()..].split_once('/');
-        let (Some((remote, branch)), Some(tip)) = (place, worktree::ref_id(repo, &key)?) else {
+    for (key, value) in repo.refs.with_prefix("remote/")? {
+        let Some((remote, branch)) = key["remote/".len()..].split_once('/') else {
             continue;
         };
+        let tip = worktree::id_value(repo, &key, &value)?;
         let (remote, branch) = (Some(remote.to_owned()), branch.to_owned());
         out.push((BranchPlace { remote, branch }, tip));
     }
