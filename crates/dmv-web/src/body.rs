@@ -125,6 +125,54 @@ impl Body for Pieces {
     }
 }
 
+/// Makes a body part by part.
+pub trait PartMaker: Send + 'static {
+    /// Makes the next part. `None` after the last.
+    fn next_part(&mut self) -> io::Result<Option<Vec<u8>>>;
+}
+
+/// A body of parts, each of which is made when the one before has been sent.
+pub fn of_maker(maker: impl PartMaker) -> Boxed {
+    Boxed::new(MadeBody(Some(make_part(maker))))
+}
+
+/// A maker, and what it has made.
+type MadePart<M> = (M, io::Result<Option<Vec<u8>>>);
+
+struct MadeBody<M>(Option<JoinHandle<MadePart<M>>>);
+
+fn make_part<M: PartMaker>(mut maker: M) -> JoinHandle<MadePart<M>> {
+    tokio::task::spawn_blocking(move || {
+        let part = maker.next_part();
+        (maker, part)
+    })
+}
+
+impl<M: PartMaker> Body for MadeBody<M> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let Some(making) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let made = ready!(Pin::new(making).poll(cx));
+        self.0 = None;
+        Poll::Ready(match made {
+            Ok((maker, Ok(Some(part)))) => {
+                self.0 = Some(make_part(maker));
+                Some(Ok(Frame::data(part.into())))
+            }
+            Ok((_, Ok(None))) => None,
+            Ok((_, Err(e))) => Some(Err(e)),
+            Err(e) => Some(Err(io::Error::other(e))),
+        })
+    }
+}
+
 /// A body that a thread writes, and its writer.
 pub fn written() -> (Writer, Boxed) {
     let (send, receive) = mpsc::channel(2);

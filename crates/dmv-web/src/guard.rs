@@ -5,11 +5,12 @@
 //! 2. `Sec-Fetch-Site`, where the browser sends it: other sites, and other ports of this machine, are
 //!    not answered;
 //! 3. the cookie, which only the address that the program prints gives out, once;
+//!    `/dav` has a password instead, for programs that know no cookies;
 //! 4. for a change: POST, with an `Origin` that is this very server, and a token that stands in each
 //!    form.
 
-use data_encoding::HEXLOWER;
-use hyper::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use data_encoding::{BASE64, HEXLOWER};
+use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The secrets of one run.
@@ -20,7 +21,12 @@ pub struct Secrets {
     used: AtomicBool,
     cookie: String,
     form: String,
+    /// Of programs for WebDAV.
+    password: String,
 }
+
+/// The name of programs for WebDAV. It is no secret.
+pub const DAV_USER: &str = "dmv";
 
 /// What the entry address gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +53,7 @@ impl Secrets {
             used: AtomicBool::new(false),
             cookie: secret()?,
             form: secret()?,
+            password: secret()?,
         })
     }
 
@@ -89,6 +96,31 @@ impl Secrets {
                 .filter_map(|pair| pair.trim().split_once('='));
             pairs.any(|(key, value)| key == name && same(value, &self.cookie))
         })
+    }
+
+    /// The address of all branches and tags for WebDAV.
+    pub fn dav_address(&self) -> String {
+        format!("http://127.0.0.1:{}/dav/", self.port)
+    }
+
+    /// The password of programs for WebDAV, which know no cookies. It works as long as this process.
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
+    /// Whether the request has the name and the password for WebDAV.
+    pub fn has_password(&self, headers: &HeaderMap) -> bool {
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let first = given.next().and_then(|given| given.to_str().ok());
+        let decoded = first.and_then(|given| {
+            let (scheme, rest) = given.split_once(' ')?;
+            let is_basic = scheme.eq_ignore_ascii_case("basic");
+            let bytes = BASE64.decode(rest.trim().as_bytes()).ok();
+            bytes.filter(|_| is_basic)
+        });
+        let expected = format!("{DAV_USER}:{}", self.password);
+        let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        given.next().is_none() && text.is_some_and(|text| same(&text, &expected))
     }
 
     /// Whether a request for a change was made on a page of this server.
@@ -214,6 +246,39 @@ mod tests {
         assert!(!secrets.is_known(&headers(&[("cookie", "dmv-4711=")])));
         assert!(!secrets.is_known(&headers(&[("cookie", &pair.replace("4711", "4712"))])));
         assert!(!secrets.is_known(&headers(&[])));
+    }
+
+    #[test]
+    fn a_program_needs_the_name_and_the_password() {
+        let secrets = secrets();
+        let of = |text: String| format!("Basic {}", BASE64.encode(text.as_bytes()));
+        let password = secrets.password().to_owned();
+        let good = of(format!("dmv:{password}"));
+        assert!(secrets.has_password(&headers(&[("authorization", &good)])));
+        assert!(secrets.has_password(&headers(&[(
+            "authorization",
+            &good.replace("Basic", "basic")
+        )])));
+        let two = [("authorization", &good[..]), ("authorization", "Basic x")];
+        assert!(!secrets.has_password(&headers(&two)));
+        for other in [
+            of(format!("ada:{password}")),
+            of("dmv:".to_owned()),
+            of(password.clone()),
+            of(format!("dmv:{password}x")),
+            good.replace("Basic", "Bearer"),
+            "Basic".to_owned(),
+            "Basic ****".to_owned(),
+            String::new(),
+        ] {
+            assert!(
+                !secrets.has_password(&headers(&[("authorization", &other)])),
+                "{other}"
+            );
+        }
+        assert!(!secrets.has_password(&headers(&[])));
+        let cookie = secrets.set_cookie();
+        assert!(!cookie.contains(&password));
     }
 
     #[test]

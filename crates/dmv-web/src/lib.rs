@@ -6,7 +6,7 @@
 //! pages never disagree. The crate prints nothing and knows no options of a command line.
 //!
 //! A request passes through `server` (bounds, and who may ask: `guard`), `routes` and one of
-//! `pages`, with what they share in `site`; `raw`, `preview` and `archive` send content. Content is hostile: names are
+//! `pages`, with what they share in `site`; `raw`, `preview` and `archive` send content, `dav` commits to file managers. Content is hostile: names are
 //! escaped, bytes are sent under a policy that lets them do nothing, and a path is only looked up in
 //! a tree.
 
@@ -16,6 +16,7 @@ mod archive;
 mod assets;
 mod body;
 mod changes;
+mod dav;
 mod doing;
 mod getting;
 mod graph;
@@ -37,5 +38,7 @@ mod site;
 mod stopped;
 mod words;
 
+pub use dav::DavLogin;
 pub use program::{Program, ShownFailure, SignatureWords};
-pub use server::{Options, Server};
+pub use server::Server;
+pub use site::Options;

@@ -54,14 +54,17 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
 }
 
 /// A file whose content is stored.
-struct StoredFile<'a> {
-    path: &'a RepoPath,
-    entry: &'a TreeEntry,
+pub struct StoredFile<'a> {
+    /// Its path.
+    pub path: &'a RepoPath,
+    /// Its entry.
+    pub entry: &'a TreeEntry,
     /// Whether its address always means these bytes.
-    is_fixed: bool,
+    pub is_fixed: bool,
 }
 
-fn stored(ask: &Ask<'_>, place: &StoredFile<'_>) -> Result<Answer, Stop> {
+/// Sends such a file, or a part of it.
+pub fn stored(ask: &Ask<'_>, place: &StoredFile<'_>) -> Result<Answer, Stop> {
     let entry = place.entry;
     if entry.kind == Kind::Symlink {
         return link(ask, place);

@@ -6,7 +6,7 @@ use crate::doing::Lane;
 use crate::pages::{self, layout};
 use crate::program::Stop;
 use crate::site::{Ask, Post, Site};
-use crate::{archive, changes, preview, raw};
+use crate::{archive, changes, dav, preview, raw};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ pub fn answer(site: &Arc<Site>, head: &Parts, target: &Target, post: Option<&Pos
         };
         match post {
             Some(post) => changes::change(&ask, post),
+            None if site.dav && dav::is_asked(target) => dav::send(&ask),
             None => page(&ask),
         }
     });
@@ -52,7 +53,7 @@ fn page(ask: &Ask<'_>) -> Result<Answer, Stop> {
 
 /// The failure of a page, in the words of the commands.
 fn failed(site: &Arc<Site>, target: &Target, stop: Stop) -> Answer {
-    let is_raw = |page: &Vec<u8>| [&b"raw"[..], b"zip", b"preview"].contains(&&page[..]);
+    let is_raw = |page: &Vec<u8>| [&b"raw"[..], b"zip", b"preview", dav::PAGE].contains(&&page[..]);
     let (status, told) = site.told(stop);
     if target.json() {
         return json(status, &told.values());

@@ -3,15 +3,17 @@
 
 use crate::address::Target;
 use crate::answer::{Answer, line, redirect, set};
-use crate::guard::{Entry, Secrets};
+use crate::dav::{self, DavLogin};
+use crate::guard::{DAV_USER, Entry, Secrets};
 use crate::guests::{Activity, Guests, REST_TIME, WatchedStream};
 use crate::program::Program;
-use crate::site::{Post, Site};
+use crate::site::{Options, Post, Site};
 use crate::{assets, pages, routes};
 use dmv_preview::Maker;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
@@ -45,15 +47,6 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long a client may take to send a form.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
-/// How to serve.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// The port; 0 takes a free one.
-    pub port: u16,
-    /// Whether nothing may be changed.
-    pub read_only: bool,
-}
-
 /// A server that listens already.
 pub struct Server {
     listener: std::net::TcpListener,
@@ -71,12 +64,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let secrets = Secrets::new(port).map_err(io::Error::other)?;
-        let site = Arc::new(Site::new(
-            secrets,
-            options.read_only,
-            Box::new(program),
-            previews,
-        ));
+        let site = Arc::new(Site::new(secrets, options, Box::new(program), previews));
         // The pages are of the repository that is here now. What is wrong with it, each page says.
         let _ = site.repo();
         Ok(Server { listener, site })
@@ -85,6 +73,16 @@ impl Server {
     /// The address to open first. It works once.
     pub fn address(&self) -> String {
         self.site.secrets.address()
+    }
+
+    /// How a program for WebDAV logs in, if any may.
+    pub fn dav_login(&self) -> Option<DavLogin> {
+        let (secrets, is_wanted) = (&self.site.secrets, self.site.dav);
+        is_wanted.then(|| DavLogin {
+            url: secrets.dav_address(),
+            user: DAV_USER.to_owned(),
+            password: secrets.password().to_owned(),
+        })
     }
 
     /// The port.
@@ -205,17 +203,34 @@ async fn respond(
 ) -> Answer {
     let (head, body) = request.into_parts();
     let secrets = &site.secrets;
-    if let Some(refusal) = refusal(&head, secrets) {
+    if let Some(refusal) = refused_host(&head, secrets) {
         return refusal;
     }
     let Some(target) = Target::parse(head.uri.path(), head.uri.query()) else {
         return line(StatusCode::BAD_REQUEST, "this is not the address of a page");
     };
+    let is_dav = site.dav && dav::is_asked(&target);
+    if let Some(refusal) = refused_method(&head).filter(|_| !is_dav) {
+        return refusal;
+    }
     if let Some(asset) = assets::find(&target, &head.headers) {
         return asset;
     }
     if !secrets.is_from_here(&head.headers) {
         return line(StatusCode::FORBIDDEN, "another site asked for this");
+    }
+    if is_dav {
+        if !secrets.has_password(&head.headers) {
+            return dav::log_in();
+        }
+        activity.has_shown_the_cookie();
+        if let Some(answer) = dav::early(&head) {
+            return answer;
+        }
+        if let Err(refusal) = dav::read_wish(body).await {
+            return *refusal;
+        }
+        return worked_on(site, work, activity, head, target, None).await;
     }
     let is_known = secrets.is_known(&head.headers);
     if let [first, token] = &target.segments[..]
@@ -244,6 +259,18 @@ async fn respond(
         );
     }
     // A form that does not arrive is no work.
+    worked_on(site, work, activity, head, target, post).await
+}
+
+/// Answers a request of somebody who may ask, when it is its turn.
+async fn worked_on(
+    site: Arc<Site>,
+    work: Arc<Turns>,
+    activity: &Activity,
+    head: Parts,
+    target: Target,
+    post: Option<Post>,
+) -> Answer {
     let _at_work = activity.begin_work();
     let turns = work.of(&target);
     let Ok(_turn) = turns.acquire().await else {
@@ -257,16 +284,20 @@ async fn respond(
     })
 }
 
-/// Refuses a request for another server, or with another method than pages have.
-fn refusal(head: &hyper::http::request::Parts, secrets: &Secrets) -> Option<Answer> {
+/// Refuses a request for another server.
+fn refused_host(head: &Parts, secrets: &Secrets) -> Option<Answer> {
     let names_another =
         (head.uri.authority()).is_some_and(|name| !secrets.is_our_name(name.as_str()));
-    if names_another || !secrets.is_for_us(&head.headers) {
-        return Some(line(
+    (names_another || !secrets.is_for_us(&head.headers)).then(|| {
+        line(
             StatusCode::MISDIRECTED_REQUEST,
             "this server answers to its own address only",
-        ));
-    }
+        )
+    })
+}
+
+/// Refuses a request with another method than pages have.
+fn refused_method(head: &Parts) -> Option<Answer> {
     if !matches!(head.method, Method::GET | Method::HEAD | Method::POST) {
         let mut answer = line(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and POST only");
         set(&mut answer, ALLOW, "GET, HEAD, POST");
@@ -293,7 +324,7 @@ fn enter(secrets: &Secrets, token: &[u8], is_known: bool) -> Answer {
 }
 
 /// Reads a form.
-async fn form(head: &hyper::http::request::Parts, body: Incoming) -> Result<Post, Box<Answer>> {
+async fn form(head: &Parts, body: Incoming) -> Result<Post, Box<Answer>> {
     let refuse = |status, text| Err(Box::new(line(status, text)));
     let kind = head
         .headers

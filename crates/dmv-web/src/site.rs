@@ -36,12 +36,25 @@ const NO_REPOSITORY: u8 = 10;
 /// The exit code of any other failure.
 const OTHER: u8 = 20;
 
+/// How to serve.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The port; 0 takes a free one.
+    pub port: u16,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Whether programs for WebDAV may read commits.
+    pub dav: bool,
+}
+
 /// What all requests share.
 pub struct Site {
     /// The secrets of this run.
     pub secrets: Secrets,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// Whether commits are served to programs for WebDAV, too.
+    pub dav: bool,
     /// The program.
     pub program: Box<dyn Program>,
     /// Makes previews, if this program can.
@@ -115,13 +128,14 @@ impl Site {
     /// A site without an open repository.
     pub fn new(
         secrets: Secrets,
-        read_only: bool,
+        options: Options,
         program: Box<dyn Program>,
         previews: Option<Maker>,
     ) -> Site {
         Site {
             secrets,
-            read_only,
+            read_only: options.read_only,
+            dav: options.dav,
             program,
             previews,
             doing: Arc::default(),

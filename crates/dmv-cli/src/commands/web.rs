@@ -28,7 +28,7 @@ use dmv_net::session::NetError;
 use dmv_net::transport::BucketAddress;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{Options, Program, Server, ShownFailure, SignatureWords};
+use dmv_web::{DavLogin, Options, Program, Server, ShownFailure, SignatureWords};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -44,7 +44,7 @@ const CACHE_BYTES: u64 = 512 << 20;
 /// a remote only when you press a button that sends, gets or looks for news.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv web\n  dmv web --open\n  dmv web --port 8080 --read-only\n\n\
+    after_help = "Example:\n  dmv web\n  dmv web --open\n  dmv web --port 8080 --read-only\n  dmv web --dav\n\n\
                         From another machine: ssh -L 8080:127.0.0.1:8080 HOST"
 )]
 pub struct Args {
@@ -57,6 +57,9 @@ pub struct Args {
     /// Refuse all changes
     #[arg(long)]
     read_only: bool,
+    /// Also let programs for WebDAV read commits: file managers, players, rclone. Prints how they log in
+    #[arg(long)]
+    dav: bool,
 }
 
 impl Args {
@@ -77,6 +80,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let options = Options {
         port: args.port,
         read_only: args.read_only || repo.whose() == Whose::Foreign,
+        dav: args.dav,
     };
     drop(repo);
     let desk = Desk::new(&context.globals);
@@ -84,12 +88,26 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Server::bind(options, desk, previews()).map_err(|e| cannot_listen(args.port, &e))?;
     let url = server.address();
     let _interruptible = context.interruptible();
+    let dav = server.dav_login();
     if context.ui.is_json() {
+        let dav = dav.map(|login| {
+            let DavLogin {
+                url,
+                user,
+                password,
+            } = login;
+            object! { url: url, user: user, password: password }
+        });
         context
             .ui
-            .json(&object! { port: server.port()?, url: url })?;
+            .json(&object! { port: server.port()?, url: url, dav: dav })?;
     } else {
         writeln!(context.ui.out(), "{url}")?;
+        if let Some(login) = dav {
+            let (user, password) = (login.user, login.password);
+            let out = &mut context.ui.out();
+            writeln!(out, "{}  user {user}, password {password}", login.url)?;
+        }
         let mode = if options.read_only { ", read-only" } else { "" };
         context.ui.note(format_args!(
             "open this address in a browser on this machine; it works once{mode}. Ctrl-C stops the server"

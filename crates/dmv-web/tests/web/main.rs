@@ -2,6 +2,7 @@
 
 mod browser;
 mod changes;
+mod dav;
 mod driver;
 mod gone;
 mod hostile;

@@ -14,7 +14,7 @@ use dmv_net::ops::{
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{Options, Program, Server, ShownFailure, SignatureWords};
+use dmv_web::{DavLogin, Options, Program, Server, ShownFailure, SignatureWords};
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -226,6 +226,12 @@ impl Film {
         report.commit.expect("something changed")
     }
 
+    /// The commit that the worktree is on.
+    pub fn commit_id(&self) -> ObjectId {
+        let head = self.repo.head_commit().expect("a head");
+        head.expect("a commit")
+    }
+
     pub fn serve(&self) -> Served {
         Served::start(self.root(), Options::default(), Vec::new())
     }
@@ -251,6 +257,7 @@ pub fn clone_as(from: &Path, to: &Path, metadata_only: bool) {
 pub struct Served {
     pub port: u16,
     pub address: String,
+    pub dav: Option<DavLogin>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<std::io::Result<()>>>,
 }
@@ -277,12 +284,14 @@ impl Served {
     fn with(desk: Desk, options: Options, previews: Option<Maker>) -> Served {
         let server = Server::bind(options, desk, previews).expect("a port");
         let (port, address) = (server.port().expect("a port"), server.address());
+        let dav = server.dav_login();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let run = move || server.run(move || stopped.load(Ordering::Relaxed));
         Served {
             port,
             address,
+            dav,
             stop,
             thread: Some(std::thread::spawn(run)),
         }
