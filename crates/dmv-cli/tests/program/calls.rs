@@ -333,3 +333,49 @@ fn a_killed_clone_can_only_go_on() -> Outcome {
     assert_eq!(place.ok(&["-C", "../copy", "status", "--short"])?, "");
     Ok(())
 }
+
+/// After a power cut, a file that a checkout has written may lack its end, although its name is there.
+#[test]
+fn a_file_that_a_power_cut_has_left_empty_is_no_work_of_the_user() -> Outcome {
+    if !has_strace() {
+        dmv_random::skip("strace is not installed");
+        return Ok(());
+    }
+    for go_on in [true, false] {
+        let place = Place::with_repository()?;
+        let names = ["f", "g", "h"];
+        names
+            .iter()
+            .try_for_each(|name| place.write(name, "base"))?;
+        place.commit("base")?;
+        place.ok(&["checkout", "-b", "side"])?;
+        names
+            .iter()
+            .try_for_each(|name| place.write(name, "side"))?;
+        place.commit("side")?;
+        let inject = "inject=renameat2:signal=KILL:when=2";
+        let options = ["-f", "-qq", "-o", "/dev/null", "-e", inject];
+        place.traced(&options, &["checkout", "main"]).output()?;
+        let is_new =
+            |name: &&&str| fs::read(place.work().join(name)).is_ok_and(|file| file == b"base");
+        let written: Vec<_> = names.iter().filter(is_new).collect();
+        assert!(!written.is_empty(), "it was killed too early");
+        for (n, name) in written.into_iter().enumerate() {
+            place.write(name, ["", "ba"][n % 2])?;
+        }
+        let unfinished = place.json(&["status", "--json"])?["unfinished"].clone();
+        let way = unfinished[if go_on { "go_on" } else { "go_back" }].as_str();
+        let args: Vec<&str> = way.ok_or("no way")?.split(' ').skip(1).collect();
+        place.ok(&args)?;
+        for name in names {
+            let file = fs::read_to_string(place.work().join(name))?;
+            assert_eq!(
+                file,
+                if go_on { "base" } else { "side" },
+                "{name}: {args:?}"
+            );
+        }
+        assert_eq!(place.ok(&["status", "--short"])?, "");
+    }
+    Ok(())
+}

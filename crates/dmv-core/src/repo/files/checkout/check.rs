@@ -607,35 +607,28 @@ impl Switch<'_> {
             return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
         }
         match same_as(self.request.repo, self.request.tree, path, entry, stat) {
-            // Without such a switch, it is the user's.
-            Ok(false) if self.known.unfinished.is_some() => self.is_begun(path, entry, stat),
+            // In a worktree with a commit, a kill leaves complete files only.
+            Ok(false) if self.known.unfinished.is_some() && self.request.tree.base.is_none() => {
+                self.is_begun(path, entry, stat)
+            }
             Ok(same) => Ok(same),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),
         }
     }
 
-    /// Returns whether the file at `path` is an incomplete copy of `entry`, as a killed checkout
-    /// leaves it. Completing it loses nothing.
+    /// Returns whether the file at `path` is an incomplete copy of `entry`. Completing it loses nothing.
+    ///
+    /// A killed checkout leaves such files where there were none, and a power cut leaves them anywhere: the new
+    /// name of a file may be durable before its bytes are.
     pub fn is_begun(
         &self,
         path: &[u8],
         entry: &TreeEntry,
         stat: &FileStat,
     ) -> Result<bool, RepoError> {
-        let untracked = self
-            .known
-            .dirty
-            .get(path)
-            .is_none_or(|kind| *kind == ChangeKind::Added);
         let exec = entry.kind == Kind::Executable;
-        // In a worktree with a commit, files appear only when they are complete.
-        if self.request.tree.base.is_some()
-            || !untracked
-            || stat.kind != FileKind::File
-            || !entry.kind.is_blob()
-            || stat.exec != exec
-        {
+        if stat.kind != FileKind::File || !entry.kind.is_blob() || stat.exec != exec {
             return Ok(false);
         }
         let Some((dir, name)) = split_path(path) else {
