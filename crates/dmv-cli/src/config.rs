@@ -164,6 +164,8 @@ pub static KEYS: &[Key] = keys! {
         "the most that the repository's own files may take on this disk, such as 500GB";
     CLAIMS_ENFORCE => Bool, Repository, None,
         "whether pushes to this repository may not change what another device has claimed";
+    "claims.land" => Text, Repository, None,
+        "the branch on which work lands; by default main, or the branch of a claim where there is no main";
     PUSH_SIGNED => Bool, Repository, None,
         "whether this repository takes only pushed commits that devices on its allow-list have signed";
     "ssh.command" => Program, User, Some("ssh"),

@@ -1,6 +1,7 @@
-//! What forms change: commit, discard, undo, redo, resolve, restore, get, push, fetch, pull. Each is the verb of the
-//! command of this name, and leads back to a page with a note of what happened.
+//! What forms change: commit, discard, undo, redo, resolve, restore, get, claim, release, push, fetch, pull. Each is
+//! the verb of the command of this name, and leads back to a page with a note of what happened.
 
+mod claim;
 mod discard;
 mod get;
 mod transfer;
@@ -61,6 +62,8 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
         "resolve" => ("resolve", resolve),
         "restore" => ("restore", restore),
         "get" => ("get", get_it),
+        "claim" => ("claim", claim::claim),
+        "release" => ("release", claim::release),
         "push" => ("push", transfer::push),
         "fetch" => ("fetch", transfer::fetch),
         "pull" => ("pull", transfer::pull),

@@ -35,7 +35,7 @@ impl Lane {
     /// The lane of the form `verb`.
     pub fn of(verb: &str) -> Lane {
         match verb {
-            "push" | "fetch" | "pull" => Lane::Transfers,
+            "push" | "fetch" | "pull" | "claim" | "release" => Lane::Transfers,
             _ => Lane::Files,
         }
     }

@@ -39,6 +39,6 @@ mod stopped;
 mod words;
 
 pub use dav::DavLogin;
-pub use program::{Program, ShownFailure, SignatureWords};
+pub use program::{ClaimReport, ClaimWish, Program, ShownFailure, SignatureWords};
 pub use server::Server;
 pub use site::Options;

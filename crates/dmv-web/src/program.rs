@@ -2,13 +2,15 @@
 //! for failures. So a page says what the command says.
 
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation, SignatureState, Who,
-    Whose, WorktreeSettings,
+    ClaimInfo, ClaimTable, MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation,
+    SignatureState, Who, Whose, WorktreeSettings,
 };
 use dmv_net::ops::{Caller, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The program that serves the pages.
 pub trait Program: Send + Sync + 'static {
@@ -37,6 +39,21 @@ pub trait Program: Send + Sync + 'static {
 
     /// Returns what `verify-commit` says of a commit.
     fn signature(&self, repo: &Repo, id: &ObjectId) -> Result<SignatureWords, ShownFailure>;
+
+    /// Returns what `tag --verify` says of a tag.
+    fn tag_signature(&self, repo: &Repo, name: &str) -> Result<SignatureWords, ShownFailure>;
+
+    /// Returns who has claimed what, and how far their work has come.
+    fn claims(&self, repo: &Repo) -> Result<ClaimTable, ShownFailure>;
+
+    /// Returns who has claimed a path, in the words of `ls -l`.
+    fn claim_words(&self, info: &ClaimInfo) -> String;
+
+    /// Claims a path as `claim` does: where a remote arbitrates, or else here.
+    fn claim(&self, repo: &Repo, wish: &ClaimWish) -> Result<ClaimReport, ShownFailure>;
+
+    /// Ends the user's own claims on a path and below it, as `release` does.
+    fn release(&self, repo: &Repo, path: &RepoPath) -> Result<ClaimReport, ShownFailure>;
 
     /// Returns a caller that reaches the user's remotes.
     fn caller(&self) -> Box<dyn Caller>;
@@ -74,6 +91,28 @@ pub trait Program: Send + Sync + 'static {
         options: &PullOptions,
         report: &PullReport,
     ) -> Option<ShownFailure>;
+}
+
+/// What a form asks to claim.
+#[derive(Debug)]
+pub struct ClaimWish {
+    /// The file or directory.
+    pub path: RepoPath,
+    /// Why, in one line; may be empty.
+    pub reason: String,
+    /// Whether to take over what another device has.
+    pub takes: bool,
+    /// The job of the form, which a button stops.
+    pub job: Arc<Job>,
+}
+
+/// What became of a claim or a release, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimReport {
+    /// What was done.
+    pub text: String,
+    /// Remotes that do not know it yet, and why.
+    pub more: Vec<String>,
 }
 
 /// What is known of the signature of a commit.

@@ -5,7 +5,7 @@ use crate::on_demand::remote_failure;
 use crate::ownership::path_argument;
 use crate::peers::{Call, remote};
 use crate::prelude::*;
-use crate::print::claims::{guard_files, told};
+use crate::print::claims::{follow, guard_files, told};
 use crate::print::newer::{self, NewerLine};
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::{
@@ -68,33 +68,83 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         takes: args.take,
         request: context.request()?,
     };
-    if !args.anyway {
-        refuse_newer(context, &repo, &options.paths)?;
+    let at = args.at.as_deref();
+    let failure = claim_paths(context, &repo, &options, at, args.anyway)?;
+    for info in own_claims(&repo, &options.paths)? {
+        let path = &info.claim.path;
+        context.ui.show(
+            || value(path, info.word(), &info),
+            |out| Ok(writeln!(out, "{}", claimed_words(&info))?),
+        )?;
     }
-    let asked = ask(context, args, &repo, &options)?;
-    let outcome = match asked.outcome {
-        Some(outcome) => outcome,
-        None => repo.claim(&options)?,
-    };
-    if let ClaimOutcome::Refused(refused) = &outcome {
-        return Err(refuse_claimed(context, refused)?);
-    }
-    tell(context, &repo, &options.paths)?;
-    guard_files(context, &repo, &options.paths)?;
-    hooks::after_claim(context, &repo, &options.paths);
-    match asked.failure {
-        Some(failure) if args.at.is_some() => Err(failure),
+    after_claim(context, &repo, &options.paths)?;
+    match failure {
+        Some(failure) if at.is_some() => Err(failure),
         Some(failure) => {
-            let later = match failure.code {
-                TOO_OLD => "your claim stays here",
-                _ => "the next connection tells your claim",
-            };
-            let text = format_args!("note: {}; {later}", failure.message);
-            context.ui.note(text);
+            context.ui.note(format_args!("note: {}", later(&failure)));
             Ok(EXIT_OK)
         }
         None => Ok(EXIT_OK),
     }
+}
+
+/// Claims paths where a remote arbitrates, or else here. Returns why no remote has arbitrated, if one was asked.
+pub fn claim_paths(
+    context: &Context,
+    repo: &Repo,
+    options: &ClaimOptions,
+    at: Option<&str>,
+    anyway: bool,
+) -> Result<Option<Failure>, Failure> {
+    if !anyway {
+        refuse_newer(context, repo, &options.paths)?;
+    }
+    let asked = ask(context, at, repo, options)?;
+    let outcome = match asked.outcome {
+        Some(outcome) => outcome,
+        None => repo.claim(options)?,
+    };
+    if let ClaimOutcome::Refused(mut refused) = outcome {
+        let holders = refused.iter_mut().map(|refused| &mut refused.holder);
+        follow(context, repo, holders)?;
+        return Err(refuse_claimed(context, &refused)?);
+    }
+    Ok(asked.failure)
+}
+
+/// What follows a claim: its files become writable, and hooks hear of it.
+pub fn after_claim(context: &Context, repo: &Repo, paths: &[RepoPath]) -> Result<(), Failure> {
+    guard_files(context, repo, paths)?;
+    hooks::after_claim(context, repo, paths);
+    Ok(())
+}
+
+/// Returns the claims of this repository on exactly these paths.
+pub fn own_claims(repo: &Repo, paths: &[RepoPath]) -> Result<Vec<ClaimInfo>, Failure> {
+    let table = repo.claims_on(paths.iter())?;
+    let found = paths.iter().filter_map(|at| {
+        let mut claims = table.claims().iter();
+        claims.find(|info| info.is_here && info.claim.path == *at)
+    });
+    Ok(found.cloned().collect())
+}
+
+/// `held at origin: shots/a.psd`.
+pub fn claimed_words(info: &ClaimInfo) -> String {
+    let path = escape(&info.claim.path);
+    match info.held_at.first() {
+        Some(remote) => format!("held at {}: {path}", clean(remote)),
+        None => format!("noted, not yet known to others: {path}"),
+    }
+}
+
+/// Why a claim is only noted, and what becomes of it.
+pub fn later(failure: &Failure) -> String {
+    let later = match failure.code {
+        TOO_OLD => "your claim stays here",
+        _ => "the next connection tells your claim",
+    };
+    format!("{}; {later}", failure.message)
 }
 
 /// What a remote has made of the claim.
@@ -109,15 +159,15 @@ struct Arbitration {
 /// Asks the remote that arbitrates, if there is one.
 fn ask(
     context: &Context,
-    args: &Args,
+    at: Option<&str>,
     repo: &Repo,
     options: &ClaimOptions,
 ) -> Result<Arbitration, Failure> {
     let is_alone = context.config()?.default_remote().is_none() || context.is_offline()?;
-    if args.at.is_none() && is_alone {
+    if at.is_none() && is_alone {
         return Ok(Arbitration::default());
     }
-    let remote = remote(context, args.at.as_deref())?;
+    let remote = remote(context, at)?;
     if remote.once {
         // What holds there is remembered under the name.
         let failure = Failure::usage("--at needs the name of a remote, not an address");
@@ -233,27 +283,4 @@ fn value(at: &RepoPath, state: &str, info: &ClaimInfo) -> Json {
         device: encode_hex(&info.writer.device),
         since: rfc3339(info.claim.since, 0, 0),
     }
-}
-
-/// Says which paths are claimed, and where they are held.
-fn tell(context: &Context, repo: &Repo, paths: &[RepoPath]) -> Result<(), Failure> {
-    let table = repo.claims_on(paths.iter())?;
-    for at in paths {
-        let mut claims = table.claims().iter();
-        let Some(info) = claims.find(|info| info.is_here && info.claim.path == *at) else {
-            continue;
-        };
-        context.ui.show(
-            || value(at, info.word(), info),
-            |out| {
-                let path = escape(at);
-                match info.held_at.first() {
-                    Some(remote) => writeln!(out, "held at {}: {path}", clean(remote))?,
-                    None => writeln!(out, "noted, not yet known to others: {path}")?,
-                }
-                Ok(())
-            },
-        )?;
-    }
-    Ok(())
 }

@@ -148,7 +148,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let changed = newer::changed_by(&repo, id);
         let newer = newer::of_commit(context, &repo, id, &changed);
         newer::warn(context, &repo, &newer.versions)?;
-        claims::warn(context, &claims::of_others(&repo, changed.iter())?);
+        claims::warn(context, &claims::of_others(context, &repo, changed.iter())?);
         hooks::after_commit(context, &repo, report.head.branch(), id);
     }
     hint_repack(context, &repo);
@@ -232,7 +232,7 @@ fn commit_onto(
     if let Some(id) = commit {
         author_notice::tell_unset(context, &repo)?;
         let changed = newer::changed_by(&repo, id);
-        claims::warn(context, &claims::of_others(&repo, changed.iter())?);
+        claims::warn(context, &claims::of_others(context, &repo, changed.iter())?);
         hooks::after_commit(context, &repo, Some(branch), id);
     }
     Ok(EXIT_OK)

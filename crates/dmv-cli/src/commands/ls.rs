@@ -66,7 +66,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         lines.entry(line.version.path.clone()).or_insert(line);
     }
     let claims = if args.long || context.ui.is_json() {
-        repo.claims()?
+        let mut table = repo.claims()?;
+        let others = table.claims_mut().filter(|info| !info.is_own);
+        claims::follow(context, &repo, others)?;
+        table
     } else {
         ClaimTable::default()
     };

@@ -3,8 +3,8 @@
 use crate::format::json;
 use crate::partial_repository::lacks;
 use crate::prelude::*;
-use crate::print::newer;
-use dmv_core::repo::{Location, LookError};
+use crate::print::{claims, newer};
+use dmv_core::repo::{ClaimTable, Location, LookError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Show the state of single files
@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// For editors and file managers. Prints a line for each path that you give, in the same order. The state is
 /// unchanged, added, modified, deleted, type, conflict, unwritten, ignored, outside (of the subset),
 /// unreadable or unknown.
-/// With --json, also says whether the content is absent, and lists the newer versions that other branches have.
+/// With --json, also says whether the content is absent, lists the newer versions that other branches have, and
+/// says who has claimed the file.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv states media/rock.psd media/tree.psd")]
 pub struct Args {
@@ -40,13 +41,24 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             .push(line.to_json());
     }
     let absent = absent(&repo, &paths)?;
+    let table = if context.ui.is_json() {
+        claims::followed(context, &repo, paths.iter())?
+    } else {
+        ClaimTable::default()
+    };
     for (path, state) in paths.iter().zip(states) {
         let state = state.word();
         context.ui.show(
             || {
                 let at = json::path(path);
                 let newer = newer.get(path).map_or(&[][..], Vec::as_slice);
-                object! { ..at, state: state, absent: absent.contains(path), newer: newer }
+                object! {
+                    ..at,
+                    state: state,
+                    absent: absent.contains(path),
+                    newer: newer,
+                    claimed?: table.of_path(path).map(claims::value),
+                }
             },
             |out| Ok(writeln!(out, "{state:<9}  {}", escape(path.as_bytes()))?),
         )?;

@@ -109,7 +109,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let newer = newer_versions(context, &repo, &report)?;
     let mut found = Overview {
         newer,
-        claims: claims::of_others(&repo, report.changes.iter().map(|change| &change.path))?,
+        claims: claims::of_others(
+            context,
+            &repo,
+            report.changes.iter().map(|change| &change.path),
+        )?,
         unclaimed: unclaimed(&repo, &report)?,
         upstream: upstream(context, &repo, &report)?,
         lacks: unsent::lacks(context, &repo, report.commit)?,

@@ -3,6 +3,7 @@
 use crate::failure::EXIT_BUSY;
 use crate::format::json;
 use crate::prelude::*;
+use dmv_core::hash::encode_hex;
 use dmv_core::platform::is_reader_gone;
 use dmv_core::repo::{FileState, StatusOptions, WorktreeError};
 use dmv_core::worktree::select::Paths;
@@ -13,8 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Tell what changes, until you stop it
 ///
-/// Prints a line whenever a branch or tag moves, the worktree goes to another branch, or a file changes, as status
-/// sees it. It looks once a second, and less often where that takes long.
+/// Prints a line whenever a branch or tag moves, the worktree goes to another branch, somebody claims or releases
+/// a file as far as it is known here, or a file changes, as status sees it. It looks once a second, and less often
+/// where that takes long.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv watch\n  dmv watch --refs --json\n  dmv watch shots/")]
 pub struct Args {
@@ -69,6 +71,23 @@ type Names = BTreeMap<String, String>;
 /// The files that are not as in the commit.
 type Files = BTreeMap<Vec<u8>, &'static str>;
 
+/// The claims on what is watched.
+type Claims = BTreeMap<WatchedClaim, ClaimNews>;
+
+/// Names a claim.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct WatchedClaim {
+    path: RepoPath,
+    device: String,
+}
+
+/// What is told of a claim.
+#[derive(Clone, PartialEq, Eq)]
+struct ClaimNews {
+    by: String,
+    state: &'static str,
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let _place = Place::take()?;
@@ -89,6 +108,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let Some(select) = &select {
         (files, next_look) = look(context, &repo, select)?;
     }
+    let mut claimed = claims(&repo, args, select.as_ref())?;
     context.ui.event(&object! { event: "begin" }, "watching")?;
     drop(repo);
     loop {
@@ -99,6 +119,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         if now != version {
             version = now;
             names = tell_names(context, &names, self::names(&repo)?)?;
+            let now = claims(&repo, args, select.as_ref())?;
+            tell_claims(context, &claimed, &now)?;
+            claimed = now;
             next_look = Instant::now();
         }
         if let Some(select) = select.as_ref().filter(|_| next_look <= Instant::now()) {
@@ -162,6 +185,42 @@ fn tell_names(context: &Context, before: &Names, now: Names) -> Result<Names, Fa
         }
     }
     Ok(now)
+}
+
+/// Returns the claims on what is watched; of several of one device on a path, one.
+fn claims(repo: &Repo, args: &Args, select: Option<&Paths>) -> Result<Claims, Failure> {
+    let mut claims = Claims::new();
+    if args.refs {
+        return Ok(claims);
+    }
+    for info in repo.claims()?.claims() {
+        let path = &info.claim.path;
+        if select.is_none_or(|select| select.includes(path.as_bytes())) {
+            let claim = WatchedClaim {
+                path: path.clone(),
+                device: encode_hex(&info.writer.device),
+            };
+            let (by, state) = (info.by.clone(), info.word());
+            claims.insert(claim, ClaimNews { by, state });
+        }
+    }
+    Ok(claims)
+}
+
+fn tell_claims(context: &Context, before: &Claims, now: &Claims) -> Result<(), Failure> {
+    let gone = before.keys().filter(|claim| !now.contains_key(*claim));
+    for claim in now.keys().chain(gone) {
+        let (old, new) = (before.get(claim), now.get(claim));
+        let Some(ClaimNews { by, .. }) = new.or(old).filter(|_| old != new) else {
+            continue;
+        };
+        let state = new.map_or("released", |new| new.state);
+        let at = json::path(&claim.path);
+        let document = object! { event: "claim", ..at, by: by, device: claim.device, state: state };
+        let text = format_args!("{state:<9}  {}  by {}", escape(&claim.path), clean(by));
+        context.ui.event(&document, text)?;
+    }
+    Ok(())
 }
 
 /// Returns what is not as in the commit, and when to look again.

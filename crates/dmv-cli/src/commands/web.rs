@@ -1,5 +1,6 @@
 //! `dmv web`
 
+use crate::commands::{claim, release};
 use crate::config::hook::Event;
 use crate::context::CommandUse;
 use crate::globals::{Color, Globals};
@@ -7,6 +8,7 @@ use crate::on_demand::{ops_failure, remote_failure};
 use crate::partial_repository::told_slice;
 use crate::prelude::*;
 use crate::print::pull::default_integrate;
+use crate::print::{claims, tags};
 use crate::{
     budget, hooks, ownership, partial_repository, peers, print, signers, unfinished_clone,
 };
@@ -15,8 +17,8 @@ use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
 use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::repo::{
-    KnownSigners, OperationRequest, PlaceError, RefChange, RepositoryLocation, Who, Whose,
-    WorktreeSettings,
+    ClaimInfo, ClaimOptions, ClaimTable, KnownSigners, OperationRequest, PlaceError, RefChange,
+    RepositoryLocation, Who, Whose, WorktreeSettings,
 };
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
@@ -28,7 +30,9 @@ use dmv_net::session::NetError;
 use dmv_net::transport::BucketAddress;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{DavLogin, Options, Program, Server, ShownFailure, SignatureWords};
+use dmv_web::{
+    ClaimReport, ClaimWish, DavLogin, Options, Program, Server, ShownFailure, SignatureWords,
+};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,8 +44,8 @@ const CACHE_BYTES: u64 = 512 << 20;
 /// Prints an address and serves pages of this repository until you press Ctrl-C. Only this machine can
 /// connect, and only the browser that opens the address first: it works once.
 ///
-/// The pages show pictures, compare versions, resolve conflicts, commit, discard and undo. They talk to
-/// a remote only when you press a button that sends, gets or looks for news.
+/// The pages show pictures, compare versions, resolve conflicts, commit, discard, undo and claim. They talk
+/// to a remote only when you press a button that sends, gets, claims or looks for news.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv web\n  dmv web --open\n  dmv web --port 8080 --read-only\n  dmv web --dav\n\n\
@@ -172,6 +176,7 @@ impl Desk {
                 // Nothing is drawn on the terminal, and no user there is asked.
                 color: Some(Color::Never),
                 quiet: true,
+                json: false,
                 no_pager: true,
                 ..globals.clone()
             },
@@ -257,6 +262,62 @@ impl Program for Desk {
             Ok(SignatureWords {
                 state: check.state,
                 told: signers::told(&check),
+            })
+        })
+    }
+
+    fn tag_signature(&self, repo: &Repo, name: &str) -> Result<SignatureWords, ShownFailure> {
+        self.with("tag", |context| {
+            let known = signers::known_signers(context)?;
+            let checked = tags::checked(repo, &repo.signature_checker(&known)?, name)?;
+            Ok(SignatureWords {
+                state: checked.check.state,
+                told: checked.words(),
+            })
+        })
+    }
+
+    fn claims(&self, repo: &Repo) -> Result<ClaimTable, ShownFailure> {
+        self.with("claims", |context| {
+            let mut table = repo.claims()?;
+            claims::follow(context, repo, table.claims_mut())?;
+            Ok(table)
+        })
+    }
+
+    fn claim_words(&self, info: &ClaimInfo) -> String {
+        claims::mark(info)
+    }
+
+    fn claim(&self, repo: &Repo, wish: &ClaimWish) -> Result<ClaimReport, ShownFailure> {
+        let mut context = self.context("claim");
+        context.job = wish.job.clone();
+        let claim = |context: &Context| {
+            let paths = vec![wish.path.clone()];
+            let options = ClaimOptions {
+                paths,
+                reason: wish.reason.clone(),
+                takes: wish.takes,
+                request: context.request()?,
+            };
+            let failure = claim::claim_paths(context, repo, &options, None, false)?;
+            claim::after_claim(context, repo, &options.paths)?;
+            let claimed = claim::own_claims(repo, &options.paths)?;
+            let claimed: Vec<String> = claimed.iter().map(claim::claimed_words).collect();
+            Ok(ClaimReport {
+                text: claimed.join("; "),
+                more: failure.iter().map(claim::later).collect(),
+            })
+        };
+        claim(&context).map_err(told)
+    }
+
+    fn release(&self, repo: &Repo, path: &RepoPath) -> Result<ClaimReport, ShownFailure> {
+        self.with("release", |context| {
+            let paths = std::slice::from_ref(path);
+            Ok(ClaimReport {
+                more: release::release_paths(context, repo, paths)?,
+                text: format!("released: {}", escape(path)),
             })
         })
     }

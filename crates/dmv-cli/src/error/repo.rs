@@ -67,9 +67,11 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Claim(ClaimError::NoneOfDevice(_)) => {
             hinted("no-claim", EXIT_OTHER, "dmv claims")
         }
-        RepoError::Claim(ClaimError::Full(BookError::Clones)) => {
-            hinted("no-room", EXIT_OTHER, "claim in one of these clones")
-        }
+        RepoError::Claim(ClaimError::Full(BookError::Clones)) => hinted(
+            "no-room",
+            EXIT_OTHER,
+            "claim in one of these clones, or end what they claim: dmv release --of DEVICE --all",
+        ),
         RepoError::Claim(ClaimError::Full(_)) => hinted("no-room", EXIT_OTHER, "dmv claims"),
         RepoError::Claim(_) => ("cannot-claim", EXIT_OTHER, None),
         RepoError::Object(ObjectError::TooNew { .. }) => hinted("too-new", EXIT_TOO_NEW, NEWER),

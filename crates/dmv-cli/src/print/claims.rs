@@ -5,7 +5,7 @@ use crate::context::now;
 use crate::date::ago;
 use crate::prelude::*;
 use dmv_core::hash::encode_hex;
-use dmv_core::repo::{ClaimInfo, Precedence};
+use dmv_core::repo::{ClaimInfo, ClaimProgress, ClaimTable, Precedence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many warnings a command prints at most.
@@ -27,18 +27,23 @@ impl<'c> ClaimLine<'c> {
         ClaimLine { info, known }
     }
 
-    /// `held at origin  shots/a.psd  by Ada on main, 2 hours ago: grading`.
+    /// `held at origin`, `landed on origin/main`.
+    pub fn state(&self) -> String {
+        let info = self.info;
+        let at = info.held_at.first().filter(|_| info.behind.is_none());
+        match (&info.progress, at) {
+            (Some(ClaimProgress::Landed(landed)), _) => {
+                format!("{} on {}", info.word(), clean(&landed.on.to_string()))
+            }
+            (_, Some(at)) => format!("{} at {}", info.word(), clean(at)),
+            (_, None) => info.word().to_owned(),
+        }
+    }
+
+    /// The path, and who has claimed it since when: `shots/a.psd  by Ada on main, 2 hours ago: grading`.
     pub fn text(&self) -> String {
         let info = self.info;
-        let state = match info.held_at.first().filter(|_| info.behind.is_none()) {
-            Some(at) => format!("{} at {}", info.word(), clean(at)),
-            None => info.word().to_owned(),
-        };
-        let mut text = format!(
-            "{state:<16}  {}  {}",
-            escape(&info.claim.path),
-            self.whose()
-        );
+        let mut text = format!("{}  {}", escape(&info.claim.path), self.whose());
         if let Some(holder) = &info.behind {
             let has = match holder.how {
                 Precedence::Ended => "has ended it",
@@ -82,6 +87,8 @@ impl ToJson for ClaimLine<'_> {
             known: self.known.map(|seconds| rfc3339(seconds, 0, 0)),
             mine: info.is_own,
             reason: info.claim.reason,
+            commit?: commit_of(info),
+            landed?: landed_on(info),
             behind?: info.behind.as_ref().map(|holder| object! {
                 holder.{by}, device: encode_hex(&holder.device),
                 taken: holder.how == Precedence::Took,
@@ -90,9 +97,61 @@ impl ToJson for ClaimLine<'_> {
     }
 }
 
+/// The commit that brings the work of a claim, if one is known.
+fn commit_of(info: &ClaimInfo) -> Option<String> {
+    let commit = match info.progress.as_ref()? {
+        ClaimProgress::Retained(commit) => commit,
+        ClaimProgress::Landed(landed) => &landed.commit,
+    };
+    Some(commit.to_string())
+}
+
+/// Where the work of a claim has landed.
+fn landed_on(info: &ClaimInfo) -> Option<String> {
+    match info.progress.as_ref()? {
+        ClaimProgress::Retained(_) => None,
+        ClaimProgress::Landed(landed) => Some(landed.on.to_string()),
+    }
+}
+
+/// How far the work has come, after who has claimed what: `; landed on origin/main`.
+fn progress(info: &ClaimInfo) -> String {
+    match &info.progress {
+        None => String::new(),
+        Some(ClaimProgress::Retained(commit)) => {
+            format!("; committed in {}, not landed yet", commit.short(SHORT_ID))
+        }
+        Some(ClaimProgress::Landed(landed)) => {
+            format!("; landed on {}", clean(&landed.on.to_string()))
+        }
+    }
+}
+
+/// Finds out how far the work of claims has come.
+pub fn follow<'c>(
+    context: &Context,
+    repo: &Repo,
+    claims: impl Iterator<Item = &'c mut ClaimInfo>,
+) -> Result<(), Failure> {
+    let landing = context.config()?.value("claims.land")?;
+    Ok(repo.follow_claims(claims, landing.as_deref())?)
+}
+
+/// Returns the claims on some paths, with how far their work has come. Where nobody has claimed anything, this costs
+/// nothing.
+pub fn followed<'p>(
+    context: &Context,
+    repo: &Repo,
+    paths: impl Iterator<Item = &'p RepoPath>,
+) -> Result<ClaimTable, Failure> {
+    let mut table = repo.claims_on(paths)?;
+    follow(context, repo, table.claims_mut())?;
+    Ok(table)
+}
+
 /// `'shots/a.psd' is claimed by Ada (8f4c02d7a1b2) on main, 2 hours ago: grading`.
 pub fn told(path: &RepoPath, info: &ClaimInfo) -> String {
-    let whose = ClaimLine::new(info, &BTreeMap::new()).whose();
+    let whose = ClaimLine::new(info, &BTreeMap::new()).whose() + &progress(info);
     if info.claim.path == *path {
         return format!("'{}' is claimed {whose}", escape(path));
     }
@@ -113,7 +172,8 @@ pub struct ClaimedPath {
 
 /// `claimed by Ada (8f4c02d7a1b2) on main, 2 hours ago`.
 pub fn mark(info: &ClaimInfo) -> String {
-    format!("claimed {}", ClaimLine::new(info, &BTreeMap::new()).whose())
+    let whose = ClaimLine::new(info, &BTreeMap::new()).whose();
+    format!("claimed {whose}{}", progress(info))
 }
 
 /// Who has claimed a path, in JSON.
@@ -124,6 +184,8 @@ pub fn value(info: &ClaimInfo) -> Json {
         since: rfc3339(info.claim.since, 0, 0),
         state: info.word(),
         at: info.held_at.first(),
+        mine: info.is_own,
+        landed?: landed_on(info),
     }
 }
 
@@ -137,6 +199,7 @@ pub fn value_of_path(at: &RepoPath, info: &ClaimInfo) -> Json {
 /// Returns the claims of others on some paths. Without paths, and where nobody has claimed anything, this
 /// costs nothing.
 pub fn of_others<'p>(
+    context: &Context,
     repo: &Repo,
     paths: impl Iterator<Item = &'p RepoPath>,
 ) -> Result<Vec<ClaimedPath>, Failure> {
@@ -145,7 +208,7 @@ pub fn of_others<'p>(
         return Ok(Vec::new());
     }
     let paths: Vec<&RepoPath> = paths.collect();
-    let table = repo.claims_on(paths.iter().copied())?;
+    let table = followed(context, repo, paths.iter().copied())?;
     let found = paths.into_iter().filter_map(|path| {
         let info = table.others_on(path).next()?.clone();
         let path = path.clone();

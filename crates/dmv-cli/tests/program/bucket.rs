@@ -3,6 +3,7 @@
 mod answers;
 mod bad_stores;
 #[cfg(feature = "quic")]
+mod claim_story;
 mod claims;
 mod cut;
 mod expire;

@@ -267,3 +267,107 @@ fn three_people_and_a_disk_know_who_works_on_what() -> Outcome {
     );
     Ok(())
 }
+
+/// The state of the first claim, and the branch where it has landed.
+fn state(person: &Person) -> Outcome<Value> {
+    let claim = person.0.records(&on(&["claims", "--json"]))?;
+    let claim = claim.first().ok_or("a claim")?;
+    Ok(json!([claim["state"], claim["landed"]]))
+}
+
+#[test]
+fn a_claim_is_retained_until_the_work_has_landed() -> Outcome {
+    let disk = Place::with_repository()?;
+    for name in ["rock.psd", "tree.psd"] {
+        disk.write(name, name)?;
+    }
+    disk.commit("first")?;
+    disk.ok(&["checkout", "-b", "aside"])?;
+    let at = disk.work().display().to_string();
+    let (ada, bob) = (Person(person("Ada", &at)?), Person(person("Bob", &at)?));
+    for person in [&ada, &bob] {
+        person.ok(&["checkout", "main"])?;
+    }
+    let (retained, landed) = (json!(["retained", null]), json!(["landed", "origin/main"]));
+
+    // On the branch where work lands, a commit that nobody else has is retained.
+    ada.ok(&["claim", "rock.psd", "-m", "textures"])?;
+    assert_eq!(state(&ada)?, json!(["held", null]));
+    ada.change("tree.psd", "not what was claimed")?;
+    assert_eq!(state(&ada)?, json!(["held", null]));
+    ada.change("rock.psd", "ada's rock")?;
+    assert_eq!(state(&ada)?, retained);
+    let mine = ada.ok(&["claims"])?;
+    assert!(
+        mine.starts_with("  retained at origin  rock.psd  by you on main"),
+        "{mine}"
+    );
+    ada.ok(&["push"])?;
+    assert_eq!(state(&ada)?, landed);
+    let said = ada.0.run(&on(&["claims"]))?;
+    let note = String::from_utf8(said.stderr)?;
+    assert_eq!(
+        note,
+        "note: 1 of your claims has landed: dmv release rock.psd\n"
+    );
+
+    // Whoever wants the path next hears of it, here and in lists.
+    let said = bob.refused(&["claim", "rock.psd"])?;
+    assert!(said.contains("'rock.psd' is claimed by Ada ("), "{said}");
+    bob.ok(&["fetch"])?;
+    let said = bob.refused(&["claim", "rock.psd", "--anyway"])?;
+    assert!(
+        said.contains("textures; landed on origin/main; nothing was claimed"),
+        "{said}"
+    );
+    assert_eq!(state(&bob)?, landed);
+    let listed = bob.ok(&["ls", "-l"])?;
+    assert!(
+        listed.contains("textures; landed on origin/main)"),
+        "{listed}"
+    );
+    let states = bob.0.json(&on(&["states", "rock.psd", "--json"]))?;
+    let claimed = &states["claimed"];
+    let told = json!([
+        claimed["by"],
+        claimed["state"],
+        claimed["landed"],
+        claimed["mine"]
+    ]);
+    assert_eq!(told, json!(["Ada", "landed", "origin/main", false]));
+
+    // Further work is retained anew, and so it is on another branch, for everybody who has it.
+    ada.change("rock.psd", "ada's second rock")?;
+    assert_eq!(state(&ada)?, retained);
+    assert_eq!(state(&bob)?, landed);
+    ada.ok(&["release", "--all"])?;
+    ada.ok(&["checkout", "-b", "look"])?;
+    ada.ok(&["claim", "rock.psd"])?;
+    ada.change("rock.psd", "ada's look")?;
+    ada.ok(&["push", "origin", "look"])?;
+    bob.ok(&["fetch"])?;
+    assert_eq!(state(&bob)?, retained);
+    let said = bob.refused(&["claim", "rock.psd", "--anyway"])?;
+    assert!(
+        said.contains("; committed in ") && said.contains(", not landed yet"),
+        "{said}"
+    );
+    // A setting says where work lands.
+    bob.ok(&["config", "set", "claims.land", "look"])?;
+    assert_eq!(state(&bob)?, json!(["landed", "origin/look"]));
+    bob.ok(&["config", "unset", "claims.land"])?;
+
+    // What somebody else does to the path lands nothing of hers.
+    bob.ok(&["pull"])?;
+    bob.change("rock.psd", "bob's rock")?;
+    bob.ok(&["push"])?;
+    assert_eq!(state(&bob)?, retained);
+    // Her content in a commit of somebody else has landed.
+    bob.ok(&["restore", "--from", "origin/look", "rock.psd"])?;
+    bob.ok(&["commit", "-m", "all of look"])?;
+    bob.ok(&["push"])?;
+    assert_eq!(state(&bob)?, landed);
+    ada.ok(&["fetch"])?;
+    assert_eq!(state(&ada)?, landed);
+    Ok(())
+}

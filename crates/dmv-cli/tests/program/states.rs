@@ -42,6 +42,13 @@ fn a_watch_tells_the_states_that_files_have() -> Outcome {
         let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
         told.insert(text("path"), text("state"));
     }
+    // A claim, and its end.
+    place.ok(&["claim", "same"])?;
+    let claimed = next()?;
+    let fields = ["event", "path", "state"].map(|name| claimed[name].clone());
+    assert_eq!(fields, ["claim", "same", "noted"], "{claimed}");
+    place.ok(&["release", "same"])?;
+    assert_eq!(next()?["state"], "released");
     watch.kill()?;
     watch.wait()?;
     let paths: Vec<&str> = told.keys().map(String::as_str).collect();

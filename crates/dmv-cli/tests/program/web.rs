@@ -177,3 +177,141 @@ fn a_worktree_that_is_removed_and_restored_is_said_and_found_again() -> Outcome 
     assert_eq!(exit, Some(0), "{said}");
     Ok(())
 }
+
+/// Sends a form of a page, and returns the page that it leads to.
+fn form(port: u16, cookie: &str, verb: &str, fields: &str) -> Outcome<String> {
+    let page = ask(port, "/copies", cookie)?;
+    let token = page.split("name=\"token\" value=\"").nth(1);
+    let token = token
+        .and_then(|rest| rest.split('"').next())
+        .ok_or("no token")?;
+    let body = format!("token={token}&{fields}");
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(
+        stream,
+        "POST /{verb} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{cookie}\
+         Origin: http://127.0.0.1:{port}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let to = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("location")
+            .then(|| value.to_owned())
+    });
+    ask(port, &to.ok_or(answer)?, cookie)
+}
+
+#[test]
+fn pages_say_who_works_on_what_and_claim_release_and_take_over() -> Outcome {
+    let disk = Place::with_repository()?;
+    disk.write("shots/rock.psd", "rock")?;
+    disk.write("shots/tree.psd", "tree")?;
+    disk.commit("first")?;
+    let at = disk.work().display().to_string();
+    let [ada, bob] = ["A<b>da", "Bob"].map(|name| -> Outcome<Place> {
+        let mut place = Place::new()?;
+        place.env.push(("DMV_USER_NAME", name.into()));
+        place.ok(&["clone", &at, "film"])?;
+        Ok(place)
+    });
+    let (ada, bob) = (ada?, bob?);
+    ada.ok(&["-C", "film", "claim", "shots/rock.psd", "-m", "textures"])?;
+    bob.ok(&["-C", "film", "fetch"])?;
+    let (running, port, cookie) = started(&bob, &["-C", "film"])?;
+
+    // A mark on the row and the tile, and a section on the page of the file. A name is escaped.
+    for page in ["/tree/@/shots", "/tree/@/shots?view=grid"] {
+        let page = ask(port, page, &cookie)?;
+        assert!(page.contains(">claimed by A&lt;b&gt;da</span>"), "{page}");
+        assert!(
+            page.contains("on main, just now: textures\">claimed by"),
+            "{page}"
+        );
+        assert_eq!(page.matches(">claimed by").count(), 1, "{page}");
+        assert!(page.contains("Claimed by A&lt;b&gt;da") || page.contains("shots/rock.psd</a>"));
+    }
+    let page = ask(port, "/file/@/shots/rock.psd", &cookie)?;
+    assert!(
+        page.contains("Claimed by A&lt;b&gt;da (") && page.contains(">Take over</button>"),
+        "{page}"
+    );
+    let page = ask(port, "/file/@/shots/tree.psd", &cookie)?;
+    assert!(page.contains(">Claim</button>"), "{page}");
+
+    // Claiming, as the command does it: at the remote.
+    let back = "back=/file/@/shots/tree.psd";
+    let page = form(
+        port,
+        &cookie,
+        "claim",
+        &format!("path=shots/tree.psd&reason=leaves&{back}"),
+    )?;
+    assert!(page.contains("Held at origin: shots/tree.psd"), "{page}");
+    assert!(
+        page.contains("Claimed by you on main, just now: leaves.")
+            && page.contains(">Release</button>"),
+        "{page}"
+    );
+    let page = form(
+        port,
+        &cookie,
+        "claim",
+        &format!("path=shots/rock.psd&{back}"),
+    )?;
+    assert!(
+        page.contains("Not claimed: ") && page.contains("is claimed by A&lt;b&gt;da"),
+        "{page}"
+    );
+    let page = form(
+        port,
+        &cookie,
+        "claim",
+        "path=shots/rock.psd&take=yes&reason=deadline&back=/",
+    )?;
+    assert!(page.contains("Held at origin: shots/rock.psd"), "{page}");
+    let told = ada.run(&["-C", "film", "fetch"])?;
+    let told = String::from_utf8(told.stderr)?;
+    assert!(
+        told.contains("has taken over 'shots/rock.psd'") && told.contains(": deadline"),
+        "{told}"
+    );
+    let page = form(
+        port,
+        &cookie,
+        "release",
+        &format!("path=shots/tree.psd&{back}"),
+    )?;
+    assert!(page.contains("Released: shots/tree.psd"), "{page}");
+    ada.ok(&["-C", "film", "claim", "shots/tree.psd"])?;
+
+    // A changed file that somebody else has claimed is marked where it is committed.
+    bob.ok(&["-C", "film", "fetch"])?;
+    bob.write("film/shots/tree.psd", "bob's tree")?;
+    let page = ask(port, "/worktree", &cookie)?;
+    assert!(page.contains(">claimed by A&lt;b&gt;da</span>"), "{page}");
+
+    // Without a token, and at the root, nothing is claimed.
+    let page = form(port, &cookie, "claim", "path=&back=/")?;
+    assert!(page.contains("Not claimed: "), "{page}");
+    let before = bob.records(&["-C", "film", "claims", "--json"])?.len();
+    let bare = ask(port, "/claim?path=shots/tree.psd&take=yes", &cookie)?;
+    assert!(bare.starts_with("HTTP/1.1 404"), "{bare}");
+    assert_eq!(
+        bob.records(&["-C", "film", "claims", "--json"])?.len(),
+        before
+    );
+    running.stop()?;
+
+    let (running, port, cookie) = started(&bob, &["-C", "film", "--read-only"])?;
+    let page = ask(port, "/file/@/shots/tree.psd", &cookie)?;
+    assert!(
+        page.contains("Claimed by A&lt;b&gt;da (") && !page.contains("Take over"),
+        "{page}"
+    );
+    running.stop()?;
+    Ok(())
+}

@@ -96,19 +96,28 @@ impl ClaimBook {
         if self.has(&list) {
             return Ok(false);
         }
-        let gone = known.map_or(BookSize::default(), BookSize::of);
+        let is_new = known.is_none();
+        let spare = match is_new.then(|| self.full_of(&writer.device)).flatten() {
+            Some(full) => Some(self.spare(full, &writer.device).ok_or(full)?),
+            None => None,
+        };
+        if spare.is_some_and(|spare| list.list().is_empty() && order(&list) < order(spare)) {
+            return Ok(false);
+        }
+        let goes = known.or(spare);
+        let gone = goes.map_or(BookSize::default(), BookSize::of);
+        let spare = spare.map(|spare| spare.list().writer);
         let size = self.size.without(&gone).with(&BookSize::of(&list));
         if size.claims > MAX_CLAIMS {
             return Err(BookError::Claims);
         }
-        let is_new = known.is_none();
-        if size.bytes > MAX_BOOK_BYTES || is_new && self.lists.len() >= MAX_LISTS {
+        if size.bytes > MAX_BOOK_BYTES {
             return Err(BookError::Lists);
         }
-        if is_new && self.lists_of(&writer.device).count() >= MAX_LISTS_OF_DEVICE {
-            return Err(BookError::Clones);
-        }
         self.size = size;
+        if let Some(spare) = spare {
+            self.lists.remove(&spare);
+        }
         self.lists.insert(writer, list);
         Ok(true)
     }
@@ -128,6 +137,30 @@ impl ClaimBook {
             }
         }
         book
+    }
+
+    /// Returns why there is no room for one more list of a device, if there is none.
+    fn full_of(&self, device: &[u8; DEVICE_BYTES]) -> Option<BookError> {
+        if self.lists_of(device).count() >= MAX_LISTS_OF_DEVICE {
+            return Some(BookError::Clones);
+        }
+        (self.lists.len() >= MAX_LISTS).then_some(BookError::Lists)
+    }
+
+    /// Returns the list that makes room for another one: of those of the device, or of all, the one with the least
+    /// number that claims nothing any more. There may be none.
+    fn spare(&self, full: BookError, device: &[u8; DEVICE_BYTES]) -> Option<&SignedList> {
+        let endings = self.endings();
+        let is_spare = |list: &&SignedList| {
+            let ClaimList { writer, claims, .. } = list.list();
+            let mut claims = claims.iter();
+            list.list().endings.is_empty()
+                && claims.all(|claim| endings.of(writer, claim).is_some())
+        };
+        let is_meant =
+            |list: &&SignedList| full != BookError::Clones || list.list().writer.device == *device;
+        let spare = self.lists.values().filter(is_meant).filter(is_spare);
+        spare.min_by_key(|list| order(list))
     }
 
     fn lists_of(&self, device: &[u8; DEVICE_BYTES]) -> impl Iterator<Item = &SignedList> {
@@ -194,11 +227,13 @@ impl ClaimBook {
         times.max().unwrap_or(0)
     }
 
-    /// Returns the list that the device of this writer would make next, with the claims of its last one.
+    /// Returns the list that the device of this writer would make next, with the claims of its last one. Its number is
+    /// greater than those of all lists of the device, also if the book has forgotten the last one.
     pub fn next_list(&self, writer: Writer) -> ClaimList {
         let last = self.lists.get(&writer).map(|list| list.list().clone());
         let mut next = last.unwrap_or_else(|| ClaimList::before_the_first(writer));
-        next.number += 1;
+        let numbers = self.lists_of(&writer.device).map(|list| list.list().number);
+        next.number = numbers.max().unwrap_or(0).saturating_add(1);
         next
     }
 
@@ -218,6 +253,11 @@ impl ClaimBook {
 fn times(list: &ClaimList) -> impl Iterator<Item = u64> {
     let claims = list.claims.iter().map(|claim| claim.time);
     claims.chain(list.endings.iter().map(|ending| ending.time))
+}
+
+/// The order in which lists that claim nothing make room for others.
+fn order(list: &SignedList) -> (u64, Writer) {
+    (list.list().number, list.list().writer)
 }
 
 fn rank(list: &SignedList) -> (u64, &[u8]) {

@@ -156,7 +156,8 @@ impl ClaimEnding {
 pub struct ClaimList {
     /// Whose they are.
     pub writer: Writer,
-    /// How many lists this writer has made, with this one. A greater one replaces all before it.
+    /// Greater than the numbers of all earlier lists of this device. A list with a greater one replaces all of its
+    /// writer before it.
     pub number: u64,
     /// The name of the user. Only for people.
     pub by: String,
@@ -176,6 +177,11 @@ impl ClaimList {
             claims: Vec::new(),
             endings: Vec::new(),
         }
+    }
+
+    /// Returns whether it neither claims nor ends anything.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.endings.is_empty()
     }
 
     /// Returns the claim on exactly this path.

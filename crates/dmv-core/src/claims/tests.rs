@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::object::codec::{put_bytes, put_varint};
-use dmv_random::{Rng, seed};
+use dmv_random::{Rng, number, seed};
 use ed25519_dalek::{Signer, SigningKey};
 use std::collections::BTreeSet;
 
@@ -259,7 +259,7 @@ fn a_book_keeps_to_its_limits() {
             writer,
             number: 1,
             by: String::new(),
-            claims: Vec::new(),
+            claims: vec![claim(&format!("{}", place[0]), 1)],
             endings: Vec::new(),
         };
         let has_room = usize::from(writer.place[0]) < MAX_LISTS_OF_DEVICE;
@@ -267,6 +267,93 @@ fn a_book_keeps_to_its_limits() {
         assert_eq!(taken, has_room.then_some(true).ok_or(BookError::Clones));
     }
     assert_eq!(of_one.join(many(2, 1, 1)), Ok(true));
+}
+
+/// A list of the first device in a clone.
+fn in_clone(place: usize, number: u64, claims: &[&str]) -> SignedList {
+    let mut bytes = [0; PLACE_BYTES];
+    bytes[..2].copy_from_slice(&(place as u16).to_be_bytes());
+    let claims = claims.iter().map(|at| claim(at, 1)).collect();
+    let list = ClaimList {
+        writer: Writer {
+            place: bytes,
+            ..writer(1)
+        },
+        number,
+        by: String::new(),
+        claims,
+        endings: Vec::new(),
+    };
+    signed(list, 1)
+}
+
+#[test]
+fn lists_that_claim_nothing_make_room_for_others() {
+    let mut of_one = ClaimBook::default();
+    let used = 1000;
+    for place in 0..used {
+        // A clone claims, releases and is deleted.
+        for claims in [&["a"][..], &[]] {
+            let writer = in_clone(place, 1, claims).list().writer;
+            let number = of_one.next_list(writer).number;
+            assert_eq!(of_one.join(in_clone(place, number, claims)), Ok(true));
+        }
+    }
+    let all: Vec<u64> = of_one.lists().map(|list| list.list().number).collect();
+    let newest = (2 * used as u64 - 126..=2 * used as u64).step_by(2);
+    assert_eq!(all, newest.collect::<Vec<_>>());
+    // Somebody who still has the forgotten lists tells them in vain, and both books stay as they are.
+    let before = of_one.clone();
+    for place in 0..used - MAX_LISTS_OF_DEVICE {
+        assert_eq!(
+            of_one.join(in_clone(place, 2 * place as u64 + 2, &[])),
+            Ok(false)
+        );
+    }
+    assert_eq!(of_one, before);
+    // A list with a claim stays, and so does one that has ended something. Where all claim, there is no room.
+    for place in 0..MAX_LISTS_OF_DEVICE {
+        let list = in_clone(2000 + place, 5000 + place as u64, &["b"]);
+        assert_eq!(of_one.join(list), Ok(true));
+    }
+    let one_more = in_clone(3000, 9000, &["b"]);
+    assert_eq!(of_one.join(one_more.clone()), Err(BookError::Clones));
+    // Claims that somebody has ended make room, too.
+    let mut ends = list(2, 1, Vec::new()).list().clone();
+    ends.end(ClaimEnding {
+        device: writer(1).device,
+        ..ending("b", 1, 2)
+    });
+    assert_eq!(of_one.join(signed(ends, 2)), Ok(true));
+    assert_eq!(of_one.join(one_more), Ok(true));
+    assert_eq!(
+        of_one
+            .lists()
+            .filter(|list| list.list().writer.device == writer(1).device)
+            .count(),
+        MAX_LISTS_OF_DEVICE
+    );
+
+    // Many devices with empty lists use nothing up.
+    let mut of_all = ClaimBook::default();
+    let other = |n: usize| {
+        let mut key = [9; 32];
+        key[..2].copy_from_slice(&(n as u16).to_be_bytes());
+        let key = SigningKey::from_bytes(&key);
+        let writer = Writer {
+            device: key.verifying_key().to_bytes(),
+            place: [1; PLACE_BYTES],
+        };
+        let mut list = ClaimList::before_the_first(writer);
+        list.number = 7;
+        let statement = list.statement().expect("it keeps to the limits");
+        SignedList::new(list, &key.sign(&statement).to_bytes()).expect("it is signed")
+    };
+    for n in 0..MAX_LISTS {
+        assert_eq!(of_all.join(other(n)), Ok(true));
+    }
+    assert_eq!(of_all.join(list(1, 1, vec![claim("a", 1)])), Ok(true));
+    assert_eq!(of_all.lists().len(), MAX_LISTS);
 }
 
 #[test]
@@ -435,7 +522,7 @@ fn clashes(book: &ClaimBook, held: &HeldClaims) -> usize {
 #[test]
 fn peers_that_have_met_agree_after_any_history() {
     let first = seed(1);
-    for seed in first..first + 10_000 {
+    for seed in first..first + number("DMV_CLAIM_HISTORIES", 10_000) {
         let mut rng = Rng::new(seed);
         let mut peers = [1, 2, 3].map(|n| Peer {
             n,

@@ -79,6 +79,7 @@ pub use look::newer::{BranchPlace, NewerOptions, NewerReport, NewerVersion, QUIC
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
+pub use peers::claim_progress::{ClaimProgress, LandedCommit};
 pub use peers::claimed_paths::PushedInto;
 pub use peers::claims::{
     ClaimHolder, ClaimInfo, ClaimTable, ClaimsThere, DisplacedClaim, Precedence, ToldClaims,

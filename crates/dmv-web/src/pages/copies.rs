@@ -10,24 +10,18 @@ use crate::answer::Answer;
 use crate::program::Stop;
 use crate::site::Ask;
 use crate::words::{bytes, clean, count, shown};
-use dmv_core::diff::diff_trees;
 use dmv_core::hash::ObjectId;
-use dmv_core::object::ObjectError;
+use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
+use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
-use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
-use dmv_core::repo::{Location, RefInfo, RefKind, Repo};
+use dmv_core::repo::{CopyState, Location, RefInfo, RefKind, Repo, Selection};
+use dmv_core::subset::Subset;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 /// Files that are named for each remote.
 const MAX_FILES: usize = 40;
-/// Differences that are looked at for each remote.
-const MAX_LOOKED_AT: usize = 20_000;
-/// Entries of a remote's trees among which content is looked for that has another name there.
-const MAX_LISTED: usize = 200_000;
 
 /// Shows who has what.
 pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
@@ -51,12 +45,12 @@ struct Copies {
 /// Files of the newest commit whose content no branch of a remote had.
 #[derive(Default)]
 struct OnlyHere {
-    /// The first of them, with their bytes; a conflict has none.
-    files: Vec<(RepoPath, Option<u64>)>,
+    /// The first of them, with their bytes.
+    files: Vec<(RepoPath, u64)>,
     count: u64,
     bytes: u64,
-    /// Whether there may be more.
-    is_cut: bool,
+    /// Files of which it is not known.
+    unknown: u64,
 }
 
 impl Copies {
@@ -66,13 +60,16 @@ impl Copies {
             Some(id) => Some((id, repo.read_commit(&id)?)),
             None => None,
         };
+        let files = match &newest {
+            // What is absent here keeps nobody from seeing the rest of the page.
+            Some((_, commit)) => files_of(repo, commit).ok(),
+            None => None,
+        };
         let mut seen = Vec::new();
         for remote in remotes(ask, &branches(repo)?)? {
-            let only_here = match &newest {
-                Some((_, commit)) if !remote.branches.is_empty() => {
-                    only_here(repo, commit, &remote)?
-                }
-                _ => None,
+            let only_here = match &files {
+                Some(files) => only_here(repo, files, &remote.name)?,
+                None => None,
             };
             seen.push((remote, only_here));
         }
@@ -95,7 +92,7 @@ impl Copies {
                 let files: Vec<Value> = files.collect();
                 json!({
                     "files": only.count, "bytes": only.bytes,
-                    "complete": !only.is_cut, "first": files,
+                    "complete": only.unknown == 0, "unknown": only.unknown, "first": files,
                 })
             }));
             out
@@ -154,7 +151,7 @@ impl Copies {
                 h2 id=(title) { (clean(&remote.name)) }
                 p.quiet { (clean(&remote.url)) }
                 p.quiet { (remote.as_of()) }
-                @if only_here.is_some_and(|only| only.count == 0) {
+                @if only_here.is_some_and(|only| only.count == 0 && only.unknown == 0) {
                     p.there {
                         @if remote.has_all_commits() { "\u{2713} Everything is on " (clean(&remote.name)) }
                         @else { "\u{2713} All files are on " (clean(&remote.name)) }
@@ -163,22 +160,24 @@ impl Copies {
                 (branch_lines(ask, remote, "/copies"))
                 @match only_here {
                     None => { p.empty { "Which files it has is not known." } }
-                    Some(only) if only.count == 0 => {
+                    Some(only) if only.count == 0 && only.unknown == 0 => {
                         p.quiet { "It has the content of all files of the newest commit." }
                     }
                     Some(only) => {
-                        p {
-                            strong {
-                                @if only.is_cut { "More than " }
-                                (count(only.count, "file", "files"))
+                        @if only.count > 0 {
+                            p {
+                                strong { (count(only.count, "file", "files")) }
+                                " of the newest commit (" (bytes(only.bytes)) ")" @if only.count == 1 { " is only here:" } @else { " are only here:" }
                             }
-                            " of the newest commit" @if only.bytes > 0 { " (" (bytes(only.bytes)) ")" } @if only.count == 1 && !only.is_cut { " is only here:" } @else { " are only here:" }
+                        }
+                        @if only.unknown > 0 {
+                            p.quiet { "It is not known of " (count(only.unknown, "file", "files")) " of the newest commit." }
                         }
                         ul.plain {
                             @for (path, size) in &only.files {
                                 li {
                                     @if let Some(id) = &id { a href=(link("file", id, path.as_bytes())) { (shown(path.as_bytes())) } }
-                                    " " span.quiet { @match size { Some(size) => { (bytes(*size)) } None => { "in conflict" } } }
+                                    " " span.quiet { (bytes(*size)) }
                                 }
                             }
                             @if only.count > only.files.len() as u64 { li.quiet { "and others" } }
@@ -211,104 +210,48 @@ fn branches(repo: &Repo) -> Result<Vec<(RefInfo, Option<Commit>)>, Stop> {
     Ok(all.map(|info| (info, None)).collect())
 }
 
-/// The files whose content no branch of a remote has, at whatever path. `None` if its trees are not stored here.
+/// The files of the newest commit whose content a remote lacks, as `dmv whereis` tells. `None` if nothing is known of
+/// it.
 fn only_here(
     repo: &Repo,
-    ours: &Commit,
-    remote: &LastSeenRemote,
+    files: &[(RepoPath, Blob)],
+    remote: &str,
 ) -> Result<Option<OnlyHere>, Stop> {
-    let commits = remote.branches.iter();
-    let trees = commits.filter_map(|branch| repo.read_commit(&branch.id).ok());
-    let trees: Vec<ObjectId> = trees.map(|commit| commit.tree).collect();
-    let mut best: Option<DifferingFiles> = None;
-    for tree in &trees {
-        let found = match against(repo, *tree, ours.tree) {
-            Ok(found) => found,
-            Err(ObjectError::Missing { .. }) => continue,
-            Err(e) => return Err(e.into()),
-        };
-        let is_less = |best: &DifferingFiles| found.files.len() < best.files.len();
-        if best.as_ref().is_none_or(is_less) {
-            best = Some(found);
-        }
-    }
-    let Some(mut best) = best else {
-        return Ok(None);
-    };
-    let mut wanted: HashSet<ObjectId> = best.files.iter().map(|(_, entry)| entry.id).collect();
-    strike(repo, trees, &mut wanted)?;
-    best.files.retain(|(_, entry)| wanted.contains(&entry.id));
-    Ok(Some(best.told()))
-}
-
-/// Files of a commit that another tree does not have at the same path.
-#[derive(Default)]
-struct DifferingFiles {
-    files: Vec<(RepoPath, TreeEntry)>,
-    /// Whether there may be more.
-    is_cut: bool,
-}
-
-impl DifferingFiles {
-    fn told(self) -> OnlyHere {
-        let size = |entry: &TreeEntry| (entry.kind != Kind::Conflict).then_some(entry.size);
-        let sizes = self.files.iter().filter_map(|(_, entry)| size(entry));
-        OnlyHere {
-            count: self.files.len() as u64,
-            bytes: sizes.sum(),
-            is_cut: self.is_cut,
-            files: (self.files.into_iter().take(MAX_FILES))
-                .map(|(path, entry)| (path, size(&entry)))
-                .collect(),
-        }
-    }
-}
-
-fn against(repo: &Repo, theirs: ObjectId, ours: ObjectId) -> Result<DifferingFiles, ObjectError> {
-    let (mut found, mut looked_at) = (DifferingFiles::default(), 0);
-    let mut keep = |path: &RepoPath, _old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
-        looked_at += 1;
-        if looked_at > MAX_LOOKED_AT {
-            found.is_cut = true;
-            return Ok::<_, ObjectError>(ControlFlow::Break(()));
-        }
-        if let Some(new) = new.filter(|new| new.kind != Kind::Directory) {
-            found.files.push((path.clone(), new.clone()));
-        }
-        Ok(ControlFlow::Continue(()))
-    };
-    let _ = diff_trees(repo.objects(), Some(theirs), Some(ours), &mut keep)?;
-    Ok(found)
-}
-
-/// Removes the ids of content that is somewhere in these trees: a file that was moved or copied is there under another
-/// name. Directories that are not stored here count as without it, and so does what is beyond the limit.
-fn strike(
-    repo: &Repo,
-    mut trees: Vec<ObjectId>,
-    wanted: &mut HashSet<ObjectId>,
-) -> Result<(), Stop> {
-    let mut seen: HashSet<ObjectId> = trees.iter().copied().collect();
-    let mut looked_at = 0;
-    while let Some(tree) = trees.pop() {
-        for entry in TreeIter::new(repo.objects(), tree) {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(ObjectError::Missing { .. }) => break,
-                Err(e) => return Err(e.into()),
-            };
-            looked_at += 1;
-            if wanted.is_empty() || looked_at > MAX_LISTED {
-                return Ok(());
-            }
-            if entry.kind != Kind::Directory {
-                wanted.remove(&entry.id);
-            } else if seen.insert(entry.id) {
-                trees.push(entry.id);
+    let wanted = files.iter().map(|(_, blob)| (blob.id, blob.ty())).collect();
+    let there = repo.content_at(remote, wanted, &Job::default())?;
+    let mut only = OnlyHere::default();
+    for (path, blob) in files {
+        match there.state(&blob.id) {
+            CopyState::Has => {}
+            CopyState::Unknown => only.unknown += 1,
+            CopyState::Lacks => {
+                only.count += 1;
+                only.bytes += blob.size;
+                if only.files.len() < MAX_FILES {
+                    only.files.push((path.clone(), blob.size));
+                }
             }
         }
     }
-    Ok(())
+    Ok((only.unknown < files.len() as u64 || files.is_empty()).then_some(only))
+}
+
+/// The files of a commit, as `dmv whereis` lists them.
+fn files_of(repo: &Repo, commit: &Commit) -> Result<Vec<(RepoPath, Blob)>, Stop> {
+    let (root, all) = (RepoPath::root(), Subset::everything());
+    let located = Location::Root {
+        tree: commit.tree,
+        bytes: commit.tree_bytes,
+        files: commit.tree_files,
+    };
+    let wanted = Selection {
+        path: &root,
+        located: &located,
+        subset: &all,
+    };
+    let mut files = Vec::new();
+    repo.each_content(wanted, &mut |path, blob| files.push((path.clone(), blob)))?;
+    Ok(files)
 }
 
 /// Where the content of one file is, as far as this repository knows.

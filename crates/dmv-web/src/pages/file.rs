@@ -1,5 +1,6 @@
 //! A file of a commit: `/file/REV/PATH`, with a large view and a strip of all its versions.
 
+use super::claims;
 use super::copies;
 use super::layout::{self, Part};
 use super::parts::{commit_line, commit_value, crumbs, path_value, secret, signature, thumb, time};
@@ -154,6 +155,7 @@ impl FilePage {
                 (absent)
             }
             (self.strip(ask))
+            (claims::section(ask, &self.place.path, &link("file", &revision, self.path())))
             (self.facts(ask, is_here))
         }
     }

@@ -2,7 +2,7 @@
 
 use super::layout::{self, Part};
 use super::log_changes::{ChangedFile, ChangesAsked, CommitChanges};
-use super::parts::{commit_value, crumbs, entry_link, path_value, thumb, time};
+use super::parts::{commit_value, crumbs, entry_link, path_value, tag_signature, thumb, time};
 use super::places::{link_id, place_at};
 use crate::address::{Place, compare_link, encoded, link, log_link};
 use crate::answer::Answer;
@@ -63,7 +63,7 @@ struct History {
     is_early: bool,
     /// Whether older commits are not stored here.
     is_cut: bool,
-    names: HashMap<ObjectId, Vec<String>>,
+    names: HashMap<ObjectId, Vec<CommitName>>,
     width: usize,
 }
 
@@ -182,7 +182,11 @@ impl History {
                 value["more_files"] = json!(changes.more() > 0);
                 value["changed"] = json!(changes.count);
                 value["conflicts"] = json!(changes.conflict_count());
-                value["names"] = json!(self.names.get(&entry.id));
+                let names = self.names.get(&entry.id);
+                let text = |name: &CommitName| name.text.clone();
+                let names: Option<Vec<String>> =
+                    names.map(|names| names.iter().map(text).collect());
+                value["names"] = json!(names);
                 value
             })
             .collect();
@@ -243,7 +247,10 @@ impl History {
                 article {
                     h2 { a href=(to) { (subject(&entry.commit.message)) } }
                     @if let Some(names) = self.names.get(&entry.id) {
-                        span.names { @for name in names { span.tag { (clean(name)) } } }
+                        span.names { @for name in names {
+                            span.tag { (clean(&name.text)) }
+                            @if let Some(tag) = &name.annotated { (tag_signature(ask, tag)) }
+                        } }
                     }
                     p.meta {
                         span { (shown(entry.commit.author.name.as_bytes())) }
@@ -328,18 +335,31 @@ fn tips(ask: &Ask<'_>) -> Result<Vec<ObjectId>, Stop> {
     }
 }
 
+/// A name of a commit.
+struct CommitName {
+    text: String,
+    /// The tag, if it is an annotated one, which may be signed.
+    annotated: Option<String>,
+}
+
 /// The names that commits have: branches, tags, and what the worktree is on.
-fn names(repo: &Repo) -> Result<HashMap<ObjectId, Vec<String>>, Stop> {
-    let mut out: HashMap<ObjectId, Vec<String>> = HashMap::new();
+fn names(repo: &Repo) -> Result<HashMap<ObjectId, Vec<CommitName>>, Stop> {
+    let mut out: HashMap<ObjectId, Vec<CommitName>> = HashMap::new();
     if let Head::Commit(id) = repo.head()? {
-        out.entry(id).or_default().push("@".to_owned());
+        out.entry(id).or_default().push(CommitName {
+            text: "@".to_owned(),
+            annotated: None,
+        });
     }
     for (kind, prefix) in [(RefKind::Branch, ""), (RefKind::Tag, "tag ")] {
         for info in repo.list_refs(kind)? {
             if let Some(id) = info.commit {
-                out.entry(repo.tagged_by(id)?)
+                let commit = repo.tagged_by(id)?;
+                let text = format!("{prefix}{}", info.name);
+                let annotated = (commit != id).then_some(info.name);
+                out.entry(commit)
                     .or_default()
-                    .push(format!("{prefix}{}", info.name));
+                    .push(CommitName { text, annotated });
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The pages. Each collects its values once and shows them as HTML or, with `?json`, as JSON with the
 //! names that the commands use.
 
+pub mod claims;
 pub mod compare;
 pub mod conflicts;
 pub mod copies;

@@ -3,6 +3,7 @@
 use super::places::link_id;
 use crate::address::{link, log_link};
 use crate::kinds::{Sort, ending, sort_of};
+use crate::program::{ShownFailure, SignatureWords};
 use crate::site::{Ask, Site};
 use crate::words::{bytes, minute, rfc3339, shown, subject, turns};
 use data_encoding::BASE64;
@@ -179,15 +180,25 @@ pub fn commit_line(id: &ObjectId, commit: &Commit) -> Markup {
 pub fn signature(ask: &Ask<'_>, id: &ObjectId, commit: &Commit) -> Markup {
     let found = commit.signature.as_ref();
     let found = found.map(|_| ask.site.program.signature(&ask.repo, id));
+    html! { @if let Some(found) = found { " " (signature_words(found)) } }
+}
+
+/// Who has signed a tag, for one that is signed.
+pub fn tag_signature(ask: &Ask<'_>, name: &str) -> Markup {
+    let found = ask.site.program.tag_signature(&ask.repo, name);
+    let is_signed = |found: &SignatureWords| found.state != SignatureState::None;
+    html! { @if found.as_ref().map_or(true, is_signed) { " " (signature_words(found)) } }
+}
+
+fn signature_words(found: Result<SignatureWords, ShownFailure>) -> Markup {
     let class = |state| match state {
         SignatureState::Good => "tag ok",
         SignatureState::Bad => "tag deleted",
         SignatureState::UnknownKey | SignatureState::None => "tag",
     };
     match found {
-        None => html! {},
-        Some(Ok(found)) => html! { " " span class=(class(found.state)) { (found.told) } },
-        Some(Err(told)) => html! { " " span.tag { (told.message) } },
+        Ok(found) => html! { span class=(class(found.state)) { (found.told) } },
+        Err(told) => html! { span.tag { (told.message) } },
     }
 }
 

@@ -1,6 +1,7 @@
 //! A directory of a commit: `/tree/REV/DIR`, as a list or a grid. Frames of an image sequence are one
 //! row.
 
+use super::claims::{self, WorkMark, WorkMarks};
 use super::layout::{self, Part};
 use super::parts::{commit_line, crumbs, path_value, root_of, secret, signature, size_of, thumb};
 use super::places::{CommitPath, place};
@@ -10,15 +11,12 @@ use crate::program::Stop;
 use crate::sequence::{Row, Sequence, rows};
 use crate::site::Ask;
 use crate::words::{bytes, count, number, shown};
-use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
-use dmv_core::repo::{Location, NewerOptions, QUICK_COMMITS, RepoError};
-use dmv_core::subset::Subset;
+use dmv_core::repo::{Location, RepoError};
 use dmv_core::worktree::select::ChildrenOf;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows of a page.
@@ -57,7 +55,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
         ask,
         Part::Files,
         &title,
-        || list.values(),
+        || list.values(ask),
         || list.page(ask),
     ))
 }
@@ -74,8 +72,8 @@ struct Listing {
     sequence: Option<Vec<u8>>,
     totals: (u64, u64),
     is_cut: bool,
-    /// Where listed files have a newer version, in words.
-    newer: HashMap<RepoPath, String>,
+    /// Who works on listed files, and where they have newer versions.
+    marks: WorkMarks,
 }
 
 impl Listing {
@@ -114,8 +112,10 @@ impl Listing {
             Location::Root { bytes, files, .. } => (*bytes, *files),
             Location::Entry(entry) => (entry.size, entry.file_count()),
         };
+        let own = ask.repo.own_commit().ok().flatten();
+        let own = own.filter(|own| *own == place.id);
         Ok(Listing {
-            newer: newer(ask, &place),
+            marks: WorkMarks::read(ask, own, &ChildrenOf(place.path.as_bytes())),
             place,
             rows,
             total,
@@ -137,21 +137,34 @@ impl Listing {
             .unwrap_or_default()
     }
 
-    /// Where an entry has a newer version, in words.
-    fn newer_of(&self, entry: &TreeEntry) -> Option<&str> {
-        let path = self.place.path.join(&entry.name).ok()?;
-        self.newer.get(&path).map(String::as_str)
+    /// What is marked of an entry.
+    fn mark_of(&self, ask: &Ask<'_>, entry: &TreeEntry) -> WorkMark {
+        let path = self.place.path.join(&entry.name);
+        path.map_or_else(|_| WorkMark::default(), |path| self.marks.of(ask, &path))
     }
 
-    fn values(&self) -> Value {
+    /// What is marked of the frames of a sequence.
+    fn mark_of_frames(&self, ask: &Ask<'_>, s: &Sequence) -> WorkMark {
+        let frames = s.frames.iter().map(|(_, entry)| &entry.name);
+        let paths: Vec<RepoPath> = frames
+            .filter_map(|name| self.place.path.join(name).ok())
+            .collect();
+        self.marks.of_all(ask, paths.iter())
+    }
+
+    fn values(&self, ask: &Ask<'_>) -> Value {
         let value = |row: &Row| match row {
             Row::Entry(entry) => {
                 let mut out = path_value(&self.child(entry));
                 out.insert("kind".to_owned(), json!(entry.kind.word()));
                 out.insert("size".to_owned(), json!(entry.size));
                 out.insert("id".to_owned(), json!(entry.id.to_string()));
-                if let Some(newer) = self.newer_of(entry) {
+                let mark = self.mark_of(ask, entry);
+                if let Some(newer) = mark.newer {
                     out.insert("newer".to_owned(), json!(newer));
+                }
+                if let Some(claimed) = mark.claimed {
+                    out.insert("claimed".to_owned(), json!(claimed.full));
                 }
                 Value::Object(out)
             }
@@ -237,6 +250,7 @@ impl Listing {
                 (self.table(ask))
             }
             (self.pager())
+            (claims::section(ask, &self.place.path, &link("tree", &revision, self.path())))
         }
     }
 
@@ -269,7 +283,7 @@ impl Listing {
                         span { (shown(entry.name.as_bytes())) @if let Some(word) = absent { span.narrow { (word) } } }
                     } }
                     td.quiet { (about(entry)) @if let Some(word) = absent { " " span.tag { (word) } }
-                        @if let Some(newer) = self.newer_of(entry) { " " span.tag.modified { (newer) } } }
+                        (self.mark_of(ask, entry).tags()) }
                     td.num { (size_of(entry)) }
                 }
             },
@@ -284,7 +298,7 @@ impl Listing {
                             (self.unfolded(ask, s))
                         }
                     }
-                    td.quiet { (frames(s)) @if s.conflicts() > 0 { " " span.tag.deleted { (in_conflict(s)) } } }
+                    td.quiet { (frames(s)) @if s.conflicts() > 0 { " " span.tag.deleted { (in_conflict(s)) } } (self.mark_of_frames(ask, s).tags()) }
                     td.num { (bytes(s.bytes())) }
                 }
             },
@@ -298,7 +312,7 @@ impl Listing {
                     (thumb(ask, &self.place.link(), &self.child(entry), entry))
                     span.label { (shown(entry.name.as_bytes())) }
                     span.quiet { (size_of(entry)) }
-                    @if let Some(newer) = self.newer_of(entry) { span.tag.modified { (newer) } }
+                    (self.mark_of(ask, entry).tags())
                 } }
             },
             Row::Sequence(s) => html! {
@@ -306,6 +320,7 @@ impl Listing {
                     span.stacked { (self.first_frame(ask, s)) }
                     span.label { (shown(&s.pattern())) }
                     span.quiet { (frames(s)) @if s.conflicts() > 0 { ", " (in_conflict(s)) } }
+                    (self.mark_of_frames(ask, s).tags())
                 } }
             },
         }
@@ -375,39 +390,6 @@ impl Listing {
     fn absent(&self, ask: &Ask<'_>) -> Markup {
         super::file::absent_part(ask, &self.place, &|back| secret(ask.site, back))
     }
-}
-
-/// The newer versions of files in a directory of the user's own commit, as far as a quick look tells. Everything
-/// is newer than an old commit, so nothing is said there.
-fn newer(ask: &Ask<'_>, place: &CommitPath) -> HashMap<RepoPath, String> {
-    let own = ask.repo.own_commit().ok().flatten();
-    if own != Some(place.id) {
-        return HashMap::new();
-    }
-    let options = NewerOptions {
-        own: place.id,
-        select: &ChildrenOf(place.path.as_bytes()),
-        subset: &Subset::everything(),
-        max_commits: QUICK_COMMITS,
-    };
-    let report = ask
-        .repo
-        .newer(&options, &Job::default())
-        .unwrap_or_default();
-    let mut out = HashMap::new();
-    for version in report.versions {
-        let author = ask
-            .repo
-            .read_commit(&version.commit)
-            .map(|commit| commit.author.name);
-        let by = author.map_or(String::new(), |name| {
-            format!(", by {}", shown(name.as_bytes()))
-        });
-        let on = version.on.to_string();
-        let text = format!("newer on {}{by}", shown(on.as_bytes()));
-        out.entry(version.path).or_insert(text);
-    }
-    out
 }
 
 /// That the content of an entry is not in this repository, in a word or two.

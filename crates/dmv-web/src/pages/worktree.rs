@@ -1,6 +1,7 @@
 //! The user's files: what has changed since the newest commit, with forms to commit and discard. It stands on
 //! the overview, and alone at `/worktree` for its script and for browsers without one.
 
+use super::claims::WorkMarks;
 use super::layout::{self, Part};
 use super::parts::{path_value, secret, thumb, thumb_of};
 use super::places::{CommitPath, link_id, place_at};
@@ -15,6 +16,7 @@ use crate::site::Ask;
 use crate::words::{bytes, clean, count, number, shown};
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{ChangeKind, StatusReport};
+use dmv_core::worktree::select::Paths;
 use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -215,6 +217,13 @@ fn change_list(
     rows: &ChangeRows<'_>,
     may_discard: bool,
 ) -> Markup {
+    let paths = |row: &ChangeRow<'_>| -> Vec<RepoPath> {
+        let changes = row.changes.iter();
+        changes.map(|change| change.path.clone()).collect()
+    };
+    let listed = rows.shown.iter().flat_map(|row| paths(row));
+    let listed = Paths::new(listed.map(RepoPath::into_bytes).collect());
+    let marks = WorkMarks::read(ask, status.commit, &listed);
     html! {
         ul.changes.rich.picks tabindex="0" aria-label="Changed files" {
             @for (n, row) in rows.shown.iter().enumerate() {
@@ -227,6 +236,7 @@ fn change_list(
                     (linked(ask, status, row, &name))
                     (size_now(ask, row))
                     span.tag.(word_of(row)) { (word_of(row)) }
+                    (marks.of_all(ask, paths(row).iter()).tags())
                     @if may_discard {
                         button.slim type="submit" form="discard" name="row" value=(n) aria-label={ "Discard " (name) } { "Discard" }
                     }

@@ -2,10 +2,12 @@
 
 use dmv_core::Job;
 use dmv_core::hash::ObjectId;
+use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    AbsentError, CommitOptions, KnownSigners, OperationRequest, PlaceError, Repo, RepoError,
-    RepositoryLocation, UndoError, Who, Whose, WorktreeSettings, discover,
+    AbsentError, ClaimInfo, ClaimOptions, ClaimOutcome, ClaimTable, CommitOptions, KnownSigners,
+    OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, SignatureState, UndoError,
+    Who, Whose, WorktreeSettings, discover,
 };
 use dmv_net::ops::{
     Caller, CloneOptions, Integrate, Network, OpsError, PullOptions, PullOutcome, PullReport,
@@ -14,7 +16,9 @@ use dmv_net::ops::{
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{DavLogin, Options, Program, Server, ShownFailure, SignatureWords};
+use dmv_web::{
+    ClaimReport, ClaimWish, DavLogin, Options, Program, Server, ShownFailure, SignatureWords,
+};
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -94,6 +98,55 @@ impl Program for Desk {
             .state;
         let told = format!("signature: {}", state.word());
         Ok(SignatureWords { state, told })
+    }
+
+    fn tag_signature(&self, repo: &Repo, name: &str) -> Result<SignatureWords, ShownFailure> {
+        let tag = repo.annotated_tag(name).map_err(|e| self.explain(e))?;
+        match tag {
+            Some(tag) => self.signature(repo, &tag.id),
+            None => Ok(SignatureWords {
+                state: SignatureState::None,
+                told: String::new(),
+            }),
+        }
+    }
+
+    fn claims(&self, repo: &Repo) -> Result<ClaimTable, ShownFailure> {
+        repo.claims().map_err(|e| self.explain(e))
+    }
+
+    fn claim_words(&self, info: &ClaimInfo) -> String {
+        format!("claimed by {}: {}", info.by, info.claim.reason)
+    }
+
+    fn claim(&self, repo: &Repo, wish: &ClaimWish) -> Result<ClaimReport, ShownFailure> {
+        let options = ClaimOptions {
+            paths: vec![wish.path.clone()],
+            reason: wish.reason.clone(),
+            takes: wish.takes,
+            request: request("claim"),
+        };
+        match repo.claim(&options).map_err(|e| self.explain(e))? {
+            ClaimOutcome::Claimed => Ok(ClaimReport {
+                text: format!("noted: {}", wish.path),
+                more: Vec::new(),
+            }),
+            ClaimOutcome::Refused(_) => Err(ShownFailure {
+                code: "claimed".to_owned(),
+                exit: 5,
+                message: "somebody has it".to_owned(),
+                hint: None,
+            }),
+        }
+    }
+
+    fn release(&self, repo: &Repo, path: &RepoPath) -> Result<ClaimReport, ShownFailure> {
+        let done = repo.release(std::slice::from_ref(path), &request("release"));
+        done.map_err(|e| self.explain(e))?;
+        Ok(ClaimReport {
+            text: format!("released: {path}"),
+            more: Vec::new(),
+        })
     }
 
     fn caller(&self) -> Box<dyn Caller> {

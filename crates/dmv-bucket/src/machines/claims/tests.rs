@@ -466,6 +466,16 @@ fn a_list_for_which_a_book_has_no_room_is_not_told() {
         let mut device = Device::new(1);
         device.own.writer.place = [place; PLACE_BYTES];
         device.own.number = 1;
+        device.own.put(Claim {
+            path: RepoPath::parse(format!("p{place}").as_bytes()).expect("a path"),
+            branch: String::new(),
+            base: None,
+            version: None,
+            takes: false,
+            time: 1,
+            since: 0,
+            reason: String::new(),
+        });
         list(&device.own)
     };
     let full: Vec<SignedList> = (0..MAX_LISTS_OF_DEVICE as u8).map(of_place).collect();

@@ -92,6 +92,7 @@ impl HeldByOther<'_> {
             held_at: Vec::new(),
             held_here: true,
             behind: None,
+            progress: None,
         }
     }
 }
@@ -172,9 +173,12 @@ fn changed<'b>(
 
 /// What a tree has at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FoundEntry {
+pub enum FoundEntry {
+    /// There is nothing.
     Nothing,
+    /// A directory.
     Directory(ObjectId),
+    /// A file, a symlink or a conflict.
     File(ObjectId),
     /// It is absent here.
     Unknown,
@@ -182,14 +186,15 @@ enum FoundEntry {
 
 /// Two trees that are compared at some paths. Reads only directories that differ, and looks for each name in
 /// them once.
-struct TreePair<'o> {
+pub struct TreePair<'o> {
     objects: &'o dyn ObjectRead,
     roots: (FoundEntry, FoundEntry),
     seen: HashMap<Vec<u8>, (FoundEntry, FoundEntry)>,
 }
 
 impl TreePair<'_> {
-    fn new(objects: &dyn ObjectRead, one: ObjectId, two: ObjectId) -> TreePair<'_> {
+    /// Returns two trees to compare. Reads nothing yet.
+    pub fn new(objects: &dyn ObjectRead, one: ObjectId, two: ObjectId) -> TreePair<'_> {
         TreePair {
             objects,
             roots: (FoundEntry::Directory(one), FoundEntry::Directory(two)),
@@ -198,7 +203,7 @@ impl TreePair<'_> {
     }
 
     /// Returns what both have at a path, or at the first directory above it that is the same in both.
-    fn at<'n>(
+    pub fn at<'n>(
         &mut self,
         names: impl Iterator<Item = &'n [u8]>,
     ) -> Result<(FoundEntry, FoundEntry), RepoError> {
@@ -236,7 +241,8 @@ impl TreePair<'_> {
     }
 }
 
-fn tree_of(objects: &dyn ObjectRead, commit: &ObjectId) -> Result<Option<ObjectId>, RepoError> {
+/// Returns the tree of a commit; `None` if the commit is absent.
+pub fn tree_of(objects: &dyn ObjectRead, commit: &ObjectId) -> Result<Option<ObjectId>, RepoError> {
     Ok(present(load_commit(objects, commit))?.map(|commit| commit.tree))
 }
 

@@ -4,6 +4,7 @@
 //! Every repository arbitrates: of claims that exclude each other, the one that arrived first holds here. That
 //! is worth something where several people meet, at a disk, an account or a server.
 
+use super::claim_progress::ClaimProgress;
 use super::exchange::retrying;
 use crate::claims::{
     Claim, ClaimBook, ClaimList, ClaimRef, DEVICE_BYTES, HeldClaims, PLACE_BYTES, PathIndex,
@@ -104,6 +105,8 @@ pub struct ClaimInfo {
     pub held_here: bool,
     /// Who is before it, if somebody is.
     pub behind: Option<ClaimHolder>,
+    /// How far its work has come, where that was [asked](Repo::follow_claims) and is known.
+    pub progress: Option<ClaimProgress>,
 }
 
 /// Who has a path.
@@ -143,8 +146,12 @@ impl ClaimInfo {
                 Precedence::Took => "taken",
                 Precedence::Ended => "ended",
             },
-            None if self.is_arbitrated() => "held",
-            None => "noted",
+            None => match &self.progress {
+                Some(ClaimProgress::Retained(_)) => "retained",
+                Some(ClaimProgress::Landed(_)) => "landed",
+                None if self.is_arbitrated() => "held",
+                None => "noted",
+            },
         }
     }
 }
@@ -163,9 +170,23 @@ impl ClaimTable {
         &self.claims
     }
 
+    /// Returns the claims, to [note](Repo::follow_claims) how far their work has come.
+    pub fn claims_mut(&mut self) -> impl Iterator<Item = &mut ClaimInfo> {
+        self.claims.iter_mut()
+    }
+
     /// Returns the claims of other devices that have this path, one above it or one below it.
     pub fn others_on(&self, path: &RepoPath) -> impl Iterator<Item = &ClaimInfo> + use<'_> {
         self.others.overlapping(path).map(|n| &self.claims[*n])
+    }
+
+    /// Returns the claim that has all of this path: that of another device, or else one of this one.
+    pub fn of_path(&self, path: &RepoPath) -> Option<&ClaimInfo> {
+        let is_own = |info: &&ClaimInfo| {
+            info.is_own && info.behind.is_none() && path.starts_with(&info.claim.path)
+        };
+        let own = || self.claims.iter().find(is_own);
+        self.of_another(path).or_else(own)
     }
 
     /// Returns the claim of another device that has all of this path: it is on the path or above it.
@@ -394,6 +415,12 @@ pub fn claim_changes(
             changes.push(change(&repo.refs, claim_list_key(&writer), value)?);
         }
     }
+    for list in before.lists() {
+        let writer = list.list().writer;
+        if after.get(&writer).is_none() {
+            changes.push(change(&repo.refs, claim_list_key(&writer), None)?);
+        }
+    }
     if !changes.is_empty() {
         let held = settle(after, &repo.claims_here()?.held).encode();
         changes.extend(part_changes(repo, CLAIMS_HELD, &held)?);
@@ -478,6 +505,18 @@ fn ended_by(by: &WrittenEnding<'_>) -> ClaimHolder {
     }
 }
 
+/// What came first here does not hold where a remote holds the claim of another device: that is where people meet.
+fn yield_to_remotes(claims: &mut [ClaimInfo]) {
+    let mut there = PathIndex::default();
+    for info in claims.iter().filter(|info| !info.held_at.is_empty()) {
+        there.add(&info.claim.path, info.writer.device);
+    }
+    for info in claims.iter_mut().filter(|info| info.held_at.is_empty()) {
+        let mut others = there.overlapping(&info.claim.path);
+        info.held_here &= others.all(|device| *device == info.writer.device);
+    }
+}
+
 /// What a repository knows of claims.
 struct KnownClaims<'b> {
     place: [u8; PLACE_BYTES],
@@ -510,6 +549,7 @@ impl KnownClaims<'_> {
             let paths = a.claim.path.as_bytes().cmp(b.claim.path.as_bytes());
             paths.then((a.claim.time, a.writer).cmp(&(b.claim.time, b.writer)))
         });
+        yield_to_remotes(&mut claims);
         let having = self.having(&claims);
         let mut others = PathIndex::default();
         let mut index = PathIndex::default();
@@ -569,6 +609,7 @@ impl KnownClaims<'_> {
             held_at: at.map(|(remote, _)| remote.clone()).collect(),
             held_here: ended.is_none() && is_elsewhere && self.here.has(&known),
             behind: ended,
+            progress: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! This room uses `base` and `look`. It knows no network: `dmv-net` calls it.
 
 pub mod allow;
+pub mod claim_progress;
 pub mod claimed_paths;
 pub mod claims;
 pub mod exchange;
