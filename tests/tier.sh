@@ -59,6 +59,8 @@ ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|ran
 buckets|bucket|dmv-bucket|lib|machines::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
 cases|object,diff,history,merge,subset|dmv-core|lib||PROPTEST_CASES|256|4096|property tests with more cases
 groups|platform,fsutil,store/write,own|dmv-cli|program|group::|DMV_GROUPS|1|1|a repository that a group shares under every umask, and each file of one in turn that its user may not read (root)
+claim-histories|claims|dmv-core|lib|peers_that_have_met_agree_after_any_history|DMV_CLAIM_HISTORIES|10000|1000000|random histories of three peers that claim, take over, release and meet with partitions: all that have met agree
+claim-schedules|claims|dmv-bucket|lib|machines::claims::|DMV_BUCKET_SCHEDULES|5000|100000|simulated claims, takes and pushes at a bucket that loses, delays and repeats requests, and the hole without each rule
 claim-races|claim,locks|dmv-cli|program|claim_races::|DMV_CLAIM_RACES|20|1000|three people claim a path at the same moment, at a path, over ssh, at a server and at a bucket: exactly one holds it
 transfers|sync,session,wire,reach|dmv-tests|library|peers::||1|1|long transfers between peers
 previews|dmv-preview|dmv-preview|previews|hostile::|DMV_PREVIEW_FLIPS|500|11000|truncated and damaged files for every decoder of previews

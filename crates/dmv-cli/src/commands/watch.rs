@@ -217,7 +217,8 @@ fn tell_claims(context: &Context, before: &Claims, now: &Claims) -> Result<(), F
         let state = new.map_or("released", |new| new.state);
         let at = json::path(&claim.path);
         let document = object! { event: "claim", ..at, by: by, device: claim.device, state: state };
-        let text = format_args!("{state:<9}  {}  by {}", escape(&claim.path), clean(by));
+        let (path, by) = (escape(&claim.path), clean(by));
+        let text = format_args!("{state:<9}  {path}  by {by}");
         context.ui.event(&document, text)?;
     }
     Ok(())
