@@ -272,7 +272,7 @@ fn a_book_keeps_to_its_limits() {
 /// A list of the first device in a clone.
 fn in_clone(place: usize, number: u64, claims: &[&str]) -> SignedList {
     let mut bytes = [0; PLACE_BYTES];
-    bytes[..2].copy_from_slice(&(place as u16).to_be_bytes());
+    bytes[..2].copy_from_slice(&[(place >> 8) as u8, place as u8]);
     let claims = claims.iter().map(|at| claim(at, 1)).collect();
     let list = ClaimList {
         writer: Writer {
@@ -338,7 +338,7 @@ fn lists_that_claim_nothing_make_room_for_others() {
     let mut of_all = ClaimBook::default();
     let other = |n: usize| {
         let mut key = [9; 32];
-        key[..2].copy_from_slice(&(n as u16).to_be_bytes());
+        key[..2].copy_from_slice(&[(n >> 8) as u8, n as u8]);
         let key = SigningKey::from_bytes(&key);
         let writer = Writer {
             device: key.verifying_key().to_bytes(),

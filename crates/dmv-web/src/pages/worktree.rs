@@ -221,7 +221,7 @@ fn change_list(
         let changes = row.changes.iter();
         changes.map(|change| change.path.clone()).collect()
     };
-    let listed = rows.shown.iter().flat_map(|row| paths(row));
+    let listed = rows.shown.iter().flat_map(&paths);
     let listed = Paths::new(listed.map(RepoPath::into_bytes).collect());
     let marks = WorkMarks::read(ask, status.commit, &listed);
     html! {
