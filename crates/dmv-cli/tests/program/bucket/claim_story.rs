@@ -15,9 +15,12 @@ struct Story(Vec<String>);
 impl Story {
     /// Runs a command that ends with this code, and writes down what it prints.
     fn tell(&mut self, who: &Place, exit: i32, args: &[&str]) -> Outcome<String> {
-        let quoted = args.iter().map(|arg| match arg.contains(' ') {
-            true => format!("'{arg}'"),
-            false => (*arg).to_owned(),
+        let quoted = args.iter().map(|arg| {
+            if arg.contains(' ') {
+                format!("'{arg}'")
+            } else {
+                (*arg).to_owned()
+            }
         });
         let typed: Vec<String> = quoted.collect();
         self.0.push(plain(&format!("$ dmv {}", typed.join(" "))));
