@@ -9,6 +9,7 @@ mod bucket;
 mod budget;
 mod candidates;
 mod claim_news;
+mod claim_request;
 mod command_line;
 mod commands;
 mod compare;

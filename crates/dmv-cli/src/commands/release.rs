@@ -1,9 +1,9 @@
 //! `dmv release`
 
-use crate::peers::remotes;
+use crate::claim_request::tell_holders;
 use crate::prelude::*;
 use crate::print::claims::guard_files;
-use crate::print::claims_told::{print_untold, tell_remotes};
+use crate::print::claims_told::print_untold;
 use dmv_core::claims::DEVICE_BYTES;
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::{ClaimInfo, EndOptions};
@@ -86,35 +86,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         print_untold(context, &tell_holders(context, &repo, &held_at)?);
     }
     Ok(EXIT_OK)
-}
-
-/// Releases own claims on paths, as a page does. Returns what to say of remotes that have not heard it.
-#[cfg(feature = "web")]
-pub fn release_paths(
-    context: &Context,
-    repo: &Repo,
-    paths: &[RepoPath],
-) -> Result<Vec<String>, Failure> {
-    let table = repo.claims_on(paths.iter())?;
-    let own = table.claims().iter().filter(|info| info.is_here);
-    let held_at: BTreeSet<&String> = own.flat_map(|info| &info.held_at).collect();
-    let released = repo.release(paths, &context.request()?)?;
-    guard_files(context, repo, &released)?;
-    tell_holders(context, repo, &held_at)
-}
-
-/// Tells the remotes where released claims were held.
-fn tell_holders(
-    context: &Context,
-    repo: &Repo,
-    held_at: &BTreeSet<&String>,
-) -> Result<Vec<String>, Failure> {
-    if context.is_offline()? {
-        return Ok(Vec::new());
-    }
-    let told = remotes(context)?.into_iter();
-    let told = told.filter(|remote| held_at.contains(&remote.name));
-    Ok(tell_remotes(context, repo, told))
 }
 
 /// Finds the device whose key begins with these digits, among those that have claimed something.

@@ -1,6 +1,5 @@
 //! `dmv web`
 
-use crate::commands::{claim, release};
 use crate::config::hook::Event;
 use crate::context::CommandUse;
 use crate::globals::{Color, Globals};
@@ -10,7 +9,8 @@ use crate::prelude::*;
 use crate::print::pull::default_integrate;
 use crate::print::{claims, tags};
 use crate::{
-    budget, hooks, ownership, partial_repository, peers, print, signers, unfinished_clone,
+    budget, claim_request, hooks, ownership, partial_repository, peers, print, signers,
+    unfinished_clone,
 };
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
@@ -300,13 +300,13 @@ impl Program for Desk {
                 takes: wish.takes,
                 request: context.request()?,
             };
-            let failure = claim::claim_paths(context, repo, &options, None, false)?;
-            claim::after_claim(context, repo, &options.paths)?;
-            let claimed = claim::own_claims(repo, &options.paths)?;
-            let claimed: Vec<String> = claimed.iter().map(claim::claimed_words).collect();
+            let failure = claim_request::claim_paths(context, repo, &options, None, false)?;
+            claim_request::after_claim(context, repo, &options.paths)?;
+            let claimed = claim_request::own_claims(repo, &options.paths)?;
+            let claimed: Vec<String> = claimed.iter().map(claim_request::claimed_words).collect();
             Ok(ClaimReport {
                 text: claimed.join("; "),
-                more: failure.iter().map(claim::later).collect(),
+                more: failure.iter().map(claim_request::later).collect(),
             })
         };
         claim(&context).map_err(told)
@@ -316,7 +316,7 @@ impl Program for Desk {
         self.with("release", |context| {
             let paths = std::slice::from_ref(path);
             Ok(ClaimReport {
-                more: release::release_paths(context, repo, paths)?,
+                more: claim_request::release_paths(context, repo, paths)?,
                 text: format!("released: {}", escape(path)),
             })
         })

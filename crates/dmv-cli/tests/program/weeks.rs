@@ -513,6 +513,9 @@ fn patiently(
             Some(5) if args[0] == "clone" && said.contains("already a clone") => {
                 return Ok(tries);
             }
+            Some(20) if args[0] == "export" && said.contains("directory not empty") => {
+                return Ok(tries);
+            }
             code => panic!("{dir}: {args:?} ends with {code:?}: {said}"),
         }
     }

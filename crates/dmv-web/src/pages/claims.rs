@@ -1,7 +1,6 @@
 //! Who works on what: marks in lists, and a section with the forms to claim, release and take over.
 
-use super::file::path_field;
-use super::parts::secret;
+use super::parts::{path_field, secret};
 use crate::address::link;
 use crate::program::ShownFailure;
 use crate::site::Ask;

@@ -1,10 +1,11 @@
 //! Conflicts: the versions side by side, each with who made it and when, and with buttons that resolve. What is settled
 //! stays on the page until it is committed.
 
-use super::file::path_field;
 use super::layout::{self, Part};
 use super::origins::Origins;
-use super::parts::{class_of, has_preview, label, path_value, secret, thumb_of, turned};
+use super::parts::{
+    class_of, has_preview, label, path_field, path_value, secret, thumb_of, turned,
+};
 use super::places::link_id;
 use crate::address::{link, sides_link};
 use crate::answer::Answer;

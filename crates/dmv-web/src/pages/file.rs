@@ -3,10 +3,12 @@
 use super::claims;
 use super::copies;
 use super::layout::{self, Part};
-use super::parts::{commit_line, commit_value, crumbs, path_value, secret, signature, thumb, time};
+use super::parts::{
+    commit_line, commit_value, crumbs, path_field, path_value, secret, signature, thumb, time,
+};
 use super::places::{CommitPath, link_id, place};
 use super::view::{FileView, words};
-use crate::address::{encoded, link, log_link};
+use crate::address::{link, log_link};
 use crate::answer::{Answer, redirect};
 use crate::ondisk;
 use crate::preview::known_reason;
@@ -270,11 +272,6 @@ impl FilePage {
 /// The address of the versions of a file.
 pub fn versions_link(revision: &str, path: &[u8]) -> String {
     link("file", revision, path) + "#versions"
-}
-
-/// The hidden field with a path, encoded as in addresses: forms carry text only.
-pub fn path_field(path: &[u8]) -> Markup {
-    html! { input type="hidden" name="path" value=(encoded(path)); }
 }
 
 /// What is absent at a place, with a button that gets it; nothing if all is here.

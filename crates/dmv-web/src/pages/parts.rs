@@ -1,7 +1,7 @@
 //! Parts of several pages: pictures in rows, breadcrumbs, forms, values of commits and paths.
 
 use super::places::link_id;
-use crate::address::{link, log_link};
+use crate::address::{encoded, link, log_link};
 use crate::kinds::{Sort, ending, sort_of};
 use crate::program::{ShownFailure, SignatureWords};
 use crate::site::{Ask, Site};
@@ -248,4 +248,9 @@ pub fn entry_link(id: &ObjectId, path: &[u8], kind: Kind) -> String {
         Kind::Directory => link("tree", &link_id(id), path),
         _ => link("file", &link_id(id), path),
     }
+}
+
+/// The hidden field with a path, encoded as in addresses: forms carry text only.
+pub fn path_field(path: &[u8]) -> Markup {
+    html! { input type="hidden" name="path" value=(encoded(path)); }
 }
