@@ -69,8 +69,8 @@ const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 /// The room that hides the operating system.
 const PLATFORM: &str = "crates/dmv-core/src/platform/";
 
-/// Files with `unsafe` code, with the reason.
-const UNSAFE: [(&str, &str); 0] = [];
+/// Files with `unsafe` code. Each says why.
+const UNSAFE: [&str; 1] = ["crates/dmv-core/src/platform/windows/calls.rs"];
 
 /// Files longer than [`MAX_LINES`], with the reason.
 const LONG: [(&str, &str); 0] = [];
@@ -538,7 +538,7 @@ fn there_is_no_unsafe_code() {
     let files = tree();
     let mut complaints = Vec::new();
     for (file, code) in rust(&files, true) {
-        if !UNSAFE.iter().any(|(known, _)| *known == file) {
+        if !UNSAFE.contains(&file) {
             complaints.extend(check_words(file, &code, &["unsafe"], "is not allowed"));
         }
     }

@@ -16,6 +16,7 @@ use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::platform::{argument_bytes, bytes_of, host_name, login_name};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
     CONFIG_FILE, FilesError, Keep, MergeOptions, OperationRequest, PathState, Repo, RepoError,
@@ -23,7 +24,6 @@ use dmv_core::repo::{
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -318,7 +318,7 @@ impl Context {
     pub fn who(&self) -> Result<Who, Failure> {
         let config = self.config()?;
         let login = || {
-            ["USER", "LOGNAME"]
+            ["USER", "LOGNAME", "USERNAME"]
                 .iter()
                 .filter_map(|name| std::env::var(name).ok())
                 .find(|name| !name.is_empty())
@@ -332,8 +332,7 @@ impl Context {
         let email = match config.value("user.email")? {
             Some(email) => email.trim().to_owned(),
             None => {
-                let host = rustix::system::uname();
-                format!("{}@{}", login(), host.nodename().to_string_lossy())
+                format!("{}@{}", login(), host_name())
             }
         };
         Ok(Who { name, email })
@@ -408,23 +407,24 @@ impl Context {
             let failure = Failure::usage("an empty path names nothing");
             return Err(failure.hint("write . for the current directory"));
         }
-        let from_root = arg.as_bytes().strip_prefix(b":/");
+        let given = argument_bytes(arg);
+        let from_root = given.strip_prefix(b":/");
         let root = match (from_root, repo.worktree_root()) {
             (None, Some(root)) => root,
             (from_root, _) => {
-                let path = from_root.unwrap_or(arg.as_bytes());
+                let path = from_root.unwrap_or(&given);
                 return Ok(Repo::parse_path(path)?.as_bytes().to_vec());
             }
         };
         let Some(from_root) = from_root_of(root, &self.here()?.join(arg)) else {
             let message = format!(
                 "'{}' is outside of the worktree at {}",
-                escape(arg.as_bytes()),
+                escape(bytes_of(arg)),
                 root.display()
             );
             return Err(Failure::new("outside-worktree", EXIT_OTHER, message));
         };
-        let parsed = Repo::parse_path(from_root.as_os_str().as_bytes())?;
+        let parsed = Repo::parse_path(&argument_bytes(&from_root))?;
         Ok(parsed.as_bytes().to_vec())
     }
 
@@ -650,17 +650,6 @@ fn command_line(args: &[OsString]) -> String {
         out.push_str(&Argument::value(arg.as_encoded_bytes()).to_string());
     }
     out
-}
-
-/// The name that this user's number has on this machine, where no variable tells it.
-fn login_name() -> Option<String> {
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let uid = rustix::process::getuid().as_raw().to_string();
-    let mut fields = users.lines().map(|line| line.split(':'));
-    fields.find_map(|mut user| {
-        let name = user.next()?;
-        (user.nth(1)? == uid && !name.is_empty()).then(|| name.to_owned())
-    })
 }
 
 #[cfg(test)]

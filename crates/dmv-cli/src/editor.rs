@@ -6,13 +6,13 @@
 use crate::context::Context;
 use crate::failure::{EXIT_OTHER, Failure};
 use crate::format::text::clean;
-use crate::programs::by_shell;
 use crate::progress::while_lent;
 use crate::terminal::{Lent, Whom};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
 use dmv_core::object::commit::tidy_message;
+use dmv_core::platform::by_shell;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use tempfile::TempDir;

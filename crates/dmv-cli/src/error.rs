@@ -21,6 +21,8 @@ use dmv_core::job::Cancelled;
 use dmv_core::object::ObjectError;
 use dmv_core::object::name::RepoPath;
 use dmv_core::path::{DiskPath, PathError};
+#[cfg(feature = "quic")]
+use dmv_core::platform::{is_of_this_user, open_named};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
     AbsentError, ConflictError, FilesError, PlaceError, Purge, RepoError, RevisionError,
@@ -411,7 +413,8 @@ impl From<KeyError> for Failure {
     fn from(e: KeyError) -> Failure {
         let (code, exit, hint) = match &e {
             KeyError::Exposed { path, .. } => {
-                let own = std::fs::metadata(path).is_ok_and(|stat| is_ours(&stat));
+                let own = open_named(path).and_then(|file| is_of_this_user(&file));
+                let own = own.unwrap_or(false);
                 let command = hint!("chmod 600 {}", Argument::on_disk(path));
                 ("key-exposed", EXIT_PERMISSION, own.then_some(command))
             }
@@ -429,12 +432,6 @@ impl From<KeyError> for Failure {
             ..Failure::new(code, exit, e.to_string())
         }
     }
-}
-
-#[cfg(feature = "quic")]
-fn is_ours(stat: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    stat.uid() == rustix::process::geteuid().as_raw()
 }
 
 #[cfg(feature = "quic")]

@@ -73,7 +73,6 @@ use command_line::TypedText;
 use context::Context;
 use failure::Failure;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// In place of the allocator of musl: docs/decisions/program.md, "A static program with an allocator of its
 /// own".
@@ -93,7 +92,8 @@ fn main() -> ExitCode {
     candidates::answer_shell(Cli::command);
     // A write beyond the limit on the size of files (`ulimit -f`) then fails instead of killing.
     // Without the handler that is still safe, only rude.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let TypedText {
         name,
         args,

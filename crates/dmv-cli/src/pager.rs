@@ -6,8 +6,9 @@
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::programs::{by_shell, is_there};
+use crate::programs::is_there;
 use crate::terminal::{Lent, Whom};
+use dmv_core::platform::{TerminalSize, by_shell, terminal_size};
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Stdio};
 
@@ -17,8 +18,10 @@ const USUAL: &str = "less";
 /// the screen stays there.
 const FOR_LESS: &str = "FRX";
 /// The size of a terminal that does not tell it.
-const LINES: usize = 24;
-const COLUMNS: usize = 80;
+const USUAL_SIZE: TerminalSize = TerminalSize {
+    lines: 24,
+    columns: 80,
+};
 /// More than a pipe holds: if so much was written to it, the pager has read.
 const UNREAD: usize = 1 << 20;
 /// What a shell ends with if it cannot run a command.
@@ -197,12 +200,11 @@ struct Room {
 
 impl Room {
     fn of_terminal() -> Room {
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-        let given = |n: u16, usual| if n == 0 { usual } else { usize::from(n) };
+        let size = terminal_size(io::stdout()).unwrap_or(USUAL_SIZE);
         Room {
             // The prompt takes a line.
-            lines: given(size.map_or(0, |size| size.ws_row), LINES).saturating_sub(1),
-            columns: given(size.map_or(0, |size| size.ws_col), COLUMNS),
+            lines: size.lines.saturating_sub(1),
+            columns: size.columns,
             column: 0,
             in_escape: false,
         }

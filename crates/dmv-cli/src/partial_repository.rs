@@ -11,6 +11,7 @@ use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::root::Root;
 use dmv_core::object::tree::TreeEntry;
+use dmv_core::platform::bytes_of;
 use dmv_core::repo::{Expiry, LackOf, Location, Purge, Repo, RepoError, RepoSlice, StoredHistory};
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
@@ -18,7 +19,6 @@ use dmv_net::session::{History, PeerSlice};
 use dmv_net::transport::Url;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Patterns that are told in one line.
@@ -69,7 +69,7 @@ impl SliceArgs {
 
     /// Asks for that in a clone.
     pub fn apply(&self, options: &mut CloneOptions) -> Result<(), Failure> {
-        let subset = Subset::new(self.subset.iter().map(|p| p.as_bytes()));
+        let subset = Subset::new(self.subset.iter().map(bytes_of));
         let bad = |e: SubsetError| Failure::usage(e.to_string()).hint("dmv subset --help");
         options.subset = subset.map_err(bad)?;
         options.metadata_only = self.meta_only;

@@ -10,10 +10,10 @@ use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
+use dmv_core::platform::{argument_bytes, bytes_of, name_of};
 use dmv_core::repo::{Location, LookError, Repo, RepoError, RevisionError, Selection, split_path};
 use dmv_core::subset::{PathSet, Subset};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 
 /// What `REV:PATH` names.
 pub struct PlaceIn {
@@ -40,7 +40,8 @@ impl PlaceIn {
 
 /// What `REV:PATH` names. Without a colon it is the root of `REV`.
 pub fn place(context: &Context, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, Failure> {
-    let (revision, path) = split_path(arg.as_bytes());
+    let given = argument_bytes(arg);
+    let (revision, path) = split_path(&given);
     let path = match path {
         Some(path) => path_in(context, repo, path)?,
         None => RepoPath::root(),
@@ -61,14 +62,15 @@ pub fn place_or_path(
 ) -> Result<PlaceIn, Failure> {
     let arg = arg.unwrap_or(OsStr::new("."));
     let here = || -> Result<RepoPath, Failure> { Ok(Repo::parse_path(&context.path(repo, arg)?)?) };
-    let has_revision = arg.as_bytes().contains(&b':');
-    if looks_like_path(arg.as_bytes()) || arg.is_empty() || is_path && !has_revision {
+    let given = argument_bytes(arg);
+    let has_revision = given.contains(&b':');
+    if looks_like_path(&given) || arg.is_empty() || is_path && !has_revision {
         return at(context, repo, "@".to_owned(), here()?);
     }
     if has_revision {
         return place(context, repo, arg);
     }
-    let text = String::from_utf8_lossy(arg.as_bytes()).into_owned();
+    let text = String::from_utf8_lossy(&given).into_owned();
     match repo.resolve(&text) {
         Ok(_) => {
             let found = at(context, repo, text, RepoPath::root())?;
@@ -93,7 +95,8 @@ pub fn next_place(
     before: Option<&PlaceIn>,
     arg: &OsStr,
 ) -> Result<PlaceIn, Failure> {
-    let (revision, path) = split_path(arg.as_bytes());
+    let given = argument_bytes(arg);
+    let (revision, path) = split_path(&given);
     let (Some(before), Some(path)) = (before.filter(|before| before.revision == revision), path)
     else {
         return place_or_path(context, repo, Some(arg), true);
@@ -127,7 +130,7 @@ pub fn neither(arg: &OsStr, e: RevisionError) -> Failure {
     let is_unknown = matches!(e, RevisionError::Unknown(_));
     let mut failure = Failure::from(RepoError::Revision(e));
     if is_unknown {
-        let arg = escape(arg.as_bytes());
+        let arg = escape(bytes_of(arg));
         failure.message = format!("there is no branch, tag, commit or path '{arg}' here");
     }
     failure
@@ -138,7 +141,7 @@ pub fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
     let path = context.path(repo, arg).ok();
     let path = path.and_then(|path| Repo::parse_path(&path).ok());
     if path.is_some_and(|path| !path.is_root() && exists(repo, &path)) {
-        let arg = Argument::value([b"./", arg.as_bytes()].concat());
+        let arg = Argument::value([b"./", bytes_of(arg)].concat());
         context.ui.note(hint!(
             "note: this is also the name of a path; for the path: dmv {} {}",
             Argument::value(&context.command),
@@ -191,7 +194,7 @@ fn at(
 /// The path in `REV:PATH`: from the root, or with `./` or `../` from where the user stands.
 fn path_in(context: &Context, repo: &Repo, path: &[u8]) -> Result<RepoPath, Failure> {
     let path = if looks_like_path(path) && !path.starts_with(b"/") {
-        context.path(repo, OsStr::from_bytes(path))?
+        context.path(repo, name_of(path))?
     } else {
         path.to_vec()
     };
@@ -274,10 +277,10 @@ struct GivenPath {
 fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, GivenPath), Failure> {
     let here = |text: &OsStr| -> Result<GivenPath, Failure> {
         let path = context.path(repo, text)?;
-        let text = text.as_bytes().to_vec();
+        let text = argument_bytes(text).into_owned();
         Ok(GivenPath { text, path })
     };
-    if let (revision, Some(path)) = split_path(arg.as_bytes())
+    if let (revision, Some(path)) = split_path(&argument_bytes(arg))
         && repo.resolve(&revision).is_ok()
     {
         let text = path.to_vec();

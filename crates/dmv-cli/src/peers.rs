@@ -16,6 +16,7 @@ use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
+use dmv_core::platform::is_read_only_disk;
 use dmv_core::repo::{CONFIG_FILE, DMV_DIR, KnownSigners, RefChange, Repo};
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
@@ -366,22 +367,17 @@ pub fn why_closed(url: &Url, told: Option<ReadOnly>) -> String {
         }
         (_, None) => return "it allows only fetch, and gives no reason".to_owned(),
     };
-    if is_on_read_only_disk(path) {
+    if is_read_only_disk(path) {
         format!("{} is on a disk that is mounted read-only", path.display())
     } else {
         format!("{} is not writable", path.display())
     }
 }
 
-fn is_on_read_only_disk(path: &Path) -> bool {
-    let disk = rustix::fs::statvfs(path);
-    disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
-}
-
 /// A remote that lets us fetch only: no key or permission is enough, or its disk does not take it.
 pub fn closed(url: &Url, told: Option<ReadOnly>) -> ClosedRemote {
     let exit = match url {
-        Url::Path(path) if is_on_read_only_disk(path) => EXIT_REFUSED,
+        Url::Path(path) if is_read_only_disk(path) => EXIT_REFUSED,
         _ => EXIT_PERMISSION,
     };
     let why = why_closed(url, told);

@@ -7,10 +7,10 @@
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::format::text::clean;
-use crate::programs::by_shell;
 use crate::terminal::Hush;
 use data_encoding::BASE64;
 use dmv_core::object::signature::{DOMAIN, Signature};
+use dmv_core::platform::by_shell;
 use dmv_core::repo::{CommitSigner, SignatureCheck, SignatureState, SshChecker, SshQuestion};
 use jiff::Timestamp;
 use std::ffi::OsStr;

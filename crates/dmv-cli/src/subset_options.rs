@@ -12,13 +12,13 @@ use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::platform::bytes_of;
 use dmv_core::repo::{
     EmptiedPattern, IdlePattern, Location, LookError, Repo, RepoError, blob_of, split_path,
 };
 use dmv_core::subset::{Subset, Union};
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The options that name a subset.
@@ -134,7 +134,7 @@ pub fn emptied_values(emptied: &[EmptiedPattern]) -> Json {
 
 /// The subset that some arguments name.
 pub fn of(patterns: &[OsString]) -> Result<Subset, Failure> {
-    Subset::new(patterns.iter().map(|p| p.as_bytes())).map_err(bad)
+    Subset::new(patterns.iter().map(bytes_of)).map_err(bad)
 }
 
 /// The patterns in a file on disk, or in the file that `REV:PATH` names.
@@ -142,7 +142,7 @@ pub fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subse
     let mut text = Vec::new();
     let path = Path::new(arg);
     let limit = dmv_core::limits::MAX_SUBSET_BYTES as u64 * 2 + 1;
-    if path.exists() || split_path(arg.as_bytes()).1.is_none() {
+    if path.exists() || split_path(bytes_of(arg)).1.is_none() {
         let file = std::fs::File::open(path);
         file.and_then(|file| file.take(limit).read_to_end(&mut text))
             .map_err(|e| Failure::file("read", path, &e))?;

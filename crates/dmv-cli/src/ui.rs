@@ -8,6 +8,7 @@ use crate::globals::Color;
 use crate::pager::PagedOutput;
 use anstyle::{AnsiColor, Style};
 use dmv_core::escape::{Hint, escape, is_hidden};
+use dmv_core::platform::same_file;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -15,7 +16,6 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -61,7 +61,7 @@ impl Write for Out {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                let file = same_file(io::stdout())?;
                 self.file.insert(file)
             }
         };

@@ -363,6 +363,13 @@ impl SafeDir {
         rename().map_err(|e| self.error("rename to", to, e))
     }
 
+    /// Makes the content of the file `name` durable. An entry of another kind needs no sync.
+    pub(crate) fn sync_file(&self, name: &[u8]) -> Result<(), PathError> {
+        component(name)
+            .and_then(|()| self.handle.sync_file(name))
+            .map_err(|e| self.error("sync", name, e))
+    }
+
     /// Removes the entry `name`, which is not a directory.
     pub fn unlink(&self, name: &[u8]) -> Result<(), PathError> {
         component(name)
@@ -406,9 +413,14 @@ pub fn widen_pipe(pipe: impl platform::AsHandle) {
     platform::widen_pipe(pipe, ROOM_BYTES);
 }
 
-/// Makes everything durable that was written so far to the file system of `dir`.
-pub(crate) fn sync_filesystem(dir: &SafeDir) -> Result<(), PathError> {
-    dir.handle.sync_filesystem().map_err(|e| dir.own("sync", e))
+/// Makes everything durable that was written so far to the file system of `dir`. Returns `false` if the system lets no
+/// user do that.
+pub(crate) fn sync_filesystem(dir: &SafeDir) -> Result<bool, PathError> {
+    match dir.handle.sync_filesystem() {
+        Ok(()) => Ok(true),
+        Err(e) if e.cause() == Cause::Unsupported => Ok(false),
+        Err(e) => Err(dir.own("sync", e)),
+    }
 }
 
 /// Returns whether `name` is that of a temporary file. A killed command may have left such a file.
@@ -437,7 +449,7 @@ fn component(name: &[u8]) -> Result<(), SystemError> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::io::Write;

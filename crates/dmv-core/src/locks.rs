@@ -1,14 +1,14 @@
 //! Locks between processes: taking one with a bounded wait, and finding out which process holds it.
 //!
-//! A lock is an `flock` on a file that exists only for it. The system releases it when its process
+//! A lock is one of the system's on a file that exists only for it. The system releases it when its process
 //! dies. The module knows nothing of repositories. `refs` and `repo` use it.
 
 pub use crate::platform::Holder;
 pub(crate) use crate::platform::holder_of;
 
-use crate::platform::{OwnAccess, open_own, stat_at_unfollowed, stat_of};
+use crate::platform::{OwnAccess, open_own, try_lock_at, try_lock_dir};
 use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::Path;
@@ -51,23 +51,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 ///
 /// Returns `None` if another process holds the lock. Closing the returned handle releases it.
 pub(crate) fn try_take(path: &Path) -> io::Result<Option<File>> {
-    try_lock(open(path)?, path)
-}
-
-/// Tries to take the lock of the file or directory at `path`, which is open.
-fn try_lock(file: File, path: &Path) -> io::Result<Option<File>> {
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(e)) => return Err(e),
-    }
-    // A file that was removed meanwhile excludes no other process.
-    let own = stat_of(&file)?;
-    match stat_at_unfollowed(path) {
-        Ok(now) => Ok((own.inode() == now.inode()).then_some(file)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
+    try_lock_at(open(path)?, path)
 }
 
 /// Takes the lock like `try_take`, and waits for up to `patience`. The inner `Err` is the holder,
@@ -80,7 +64,7 @@ pub fn take(path: &Path, patience: Duration) -> io::Result<Result<File, Option<H
 pub fn take_dir(dir: &Path, patience: Duration) -> io::Result<Result<File, Option<Holder>>> {
     // The user may have put a symlink in its place.
     let dir = &std::fs::canonicalize(dir)?;
-    wait(&[dir], patience, || try_lock(File::open(dir)?, dir))
+    wait(&[dir], patience, || try_lock_dir(dir))
 }
 
 /// How much of the time between two attempts counts as waiting, at most.

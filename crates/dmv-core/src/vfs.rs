@@ -132,7 +132,7 @@ impl Vfs for OsVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::rename(from, to)
+        platform::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -226,7 +226,7 @@ impl VfsFile for OsFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        match self.0.try_lock() {
+        match platform::try_lock(&self.0) {
             Ok(()) => Ok(true),
             Err(std::fs::TryLockError::WouldBlock) => Ok(false),
             Err(std::fs::TryLockError::Error(e)) => Err(e),

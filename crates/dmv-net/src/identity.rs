@@ -6,21 +6,20 @@
 
 use dmv_core::claims::ClaimSignature;
 use dmv_core::object::signature::Signature;
-use dmv_core::platform::{OddKind, open_named, sync_dir};
+use dmv_core::platform::{
+    OddKind, closed_to_others, is_of_this_user, open_named, stat_of, sync_dir,
+};
 use dmv_core::repo::PeerKey;
 use iroh::SecretKey;
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The first line of a key file. The second line is the secret key in hex.
 const FIRST_LINE: &str = "dmv-device-key 1";
 /// The exact length of a key file, in bytes.
 const FILE_BYTES: usize = FIRST_LINE.len() + 1 + 64 + 1;
-/// The mode of a key file: only the owner may read and write it.
-const MODE: u32 = 0o600;
 
 /// Why there is no usable key.
 #[derive(Debug, thiserror::Error)]
@@ -91,8 +90,7 @@ impl DeviceKey {
             Err(e) if OddKind::in_error(&e).is_some() => return Err(malformed("is not a file")),
             Err(e) => return Err(io(e)),
         };
-        let stat = file.metadata().map_err(io)?;
-        refuse_exposed(path, &stat)?;
+        refuse_exposed(path, &file)?;
         // One byte more than a key file has, so that a longer file is noticed.
         let mut text = String::new();
         let mut start = (&mut file).take(FILE_BYTES as u64 + 1);
@@ -142,15 +140,20 @@ impl fmt::Debug for DeviceKey {
     }
 }
 
-fn refuse_exposed(path: &Path, stat: &fs::Metadata) -> Result<(), KeyError> {
+fn refuse_exposed(path: &Path, file: &File) -> Result<(), KeyError> {
+    let io = |source| KeyError::Io {
+        action: "inspect",
+        path: path.to_owned(),
+        source,
+    };
     let exposed = |why| KeyError::Exposed {
         path: path.to_owned(),
         why,
     };
-    if stat.uid() != rustix::process::geteuid().as_raw() {
+    if !is_of_this_user(file).map_err(io)? {
         return Err(exposed("belongs to another user".to_owned()));
     }
-    let mode = stat.mode() & 0o7777;
+    let mode = stat_of(file).map_err(io)?.mode;
     if mode & 0o077 != 0 {
         let why = format!("can be read or written by others (its mode is {mode:04o})");
         return Err(exposed(why));
@@ -199,11 +202,10 @@ fn create(path: &Path) -> Result<(), KeyError> {
 }
 
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(MODE)
-        .open(path)?;
+    let mut how = OpenOptions::new();
+    how.write(true).create_new(true);
+    closed_to_others(&mut how);
+    let mut file = how.open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
@@ -211,7 +213,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn place() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().expect("a temporary directory");

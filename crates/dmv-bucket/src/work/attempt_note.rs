@@ -8,7 +8,7 @@
 use crate::machines::Attempt;
 use dmv_core::hash::check;
 use dmv_core::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
-use dmv_core::platform::{OwnAccess, create_own_dirs, open_own};
+use dmv_core::platform::{OwnAccess, create_own_dirs, open_own, try_lock};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -91,7 +91,7 @@ impl AttemptNote {
 fn open(dir: &Path) -> Option<File> {
     create_own_dirs(dir).ok()?;
     let file = open_own(&dir.join(FILE), OwnAccess::Create).ok()?;
-    file.try_lock().ok()?;
+    try_lock(&file).ok()?;
     Some(file)
 }
 

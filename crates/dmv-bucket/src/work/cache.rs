@@ -8,7 +8,7 @@ use crate::format::{Name, Root};
 use crate::machines::Tag;
 use dmv_core::hash::check;
 use dmv_core::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
-use dmv_core::platform::{OwnAccess, create_own_dirs, open_own};
+use dmv_core::platform::{OwnAccess, create_own_dirs, open_own, rename};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(&temporary);
     let written = open_own(&temporary, OwnAccess::CreateNew)
         .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path));
+        .and_then(|()| rename(&temporary, path));
     if written.is_err() {
         // If this fails, too, an unused file remains.
         let _ = fs::remove_file(temporary);

@@ -10,7 +10,7 @@
 use crate::format::Name;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::ObjectType;
-use dmv_core::platform::{OwnAccess, create_own_dirs, open_own};
+use dmv_core::platform::{OwnAccess, create_own_dirs, open_own, rename};
 use dmv_core::store::{CheckedRecord, random_bytes};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -257,7 +257,7 @@ fn write(
         let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&header(packs.len() as u64, count))?;
-        std::fs::rename(&part, &path)
+        rename(&part, &path)
     })();
     if let Err(e) = written {
         let _ = std::fs::remove_file(&part);

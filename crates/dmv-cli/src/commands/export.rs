@@ -11,6 +11,7 @@ use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::tree::{Kind, ModifiedTime, TreeEntry, XATTR_PREFIX};
+use dmv_core::platform::{bytes_of, name_of, usual_permissions};
 use dmv_core::repo::{Selection, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
@@ -19,7 +20,6 @@ use std::fs::File;
 use std::io;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tar::{EntryType, Header};
@@ -213,7 +213,7 @@ fn refuse_nothing(what: What<'_>, place: &OsStr) -> Result<(), Failure> {
         return Ok(());
     }
     let hint = hint!("dmv ls -r {}", Argument::on_disk(place));
-    let place = escape(place.as_bytes());
+    let place = escape(bytes_of(place));
     let message = format!("no file in {place} matches the subset; nothing was exported");
     Err(Failure::new("no-such-path", EXIT_OTHER, message).hint(hint))
 }
@@ -265,12 +265,12 @@ fn write_file<T>(
         _ => Path::new("."),
     };
     let name = temp_name();
-    let temp = tempfile::Builder::new()
-        .prefix(os_str(&name))
-        .rand_bytes(0)
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(dir)
-        .map_err(|e| failed(&e))?;
+    let mut how = tempfile::Builder::new();
+    how.prefix(os_str(&name)).rand_bytes(0);
+    if let Some(usual) = usual_permissions() {
+        how.permissions(usual);
+    }
+    let temp = how.tempfile_in(dir).map_err(|e| failed(&e))?;
     let done = write(temp.as_file())?;
     temp.persist(file).map_err(|e| failed(&e.error))?;
     Ok(done)
@@ -348,7 +348,7 @@ impl Archive<'_> {
 
     fn add(&mut self, path: &[u8], entry: &TreeEntry) -> Result<(), Failure> {
         self.job.check()?;
-        let name = Path::new(OsStr::from_bytes(path));
+        let name = Path::new(name_of(path));
         let mut header = Header::new_gnu();
         self.set_properties(&mut header, entry)?;
         header.set_mode(match (entry.kind, entry.is_private()) {
@@ -370,7 +370,7 @@ impl Archive<'_> {
                 let target = self.repo.link_target(entry)?;
                 header.set_entry_type(EntryType::Symlink);
                 header.set_size(0);
-                let target = Path::new(OsStr::from_bytes(&target));
+                let target = Path::new(name_of(&target));
                 self.builder.append_link(&mut header, name, target)?;
             }
             Kind::File | Kind::Executable => {

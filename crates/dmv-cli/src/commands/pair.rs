@@ -6,6 +6,7 @@ use crate::peers::relays;
 use crate::prelude::*;
 use crate::remotes::set_remote;
 use crate::{devices, ui};
+use dmv_core::platform::host_name;
 use dmv_core::refs::check_new_ref_name;
 use dmv_core::repo::{Access, Peer, PeerKey};
 use dmv_net::transport::Url;
@@ -91,10 +92,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         relays: relays(context)?,
         lan: args.listen.is_none() && args.peer.is_none(),
         peer: args.peer.clone(),
-        name: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        name: host_name(),
         gives: repo.as_ref().map(|_| asked),
         time: Duration::from_secs(args.wait),
     };

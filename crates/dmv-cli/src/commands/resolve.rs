@@ -1,10 +1,10 @@
 //! `dmv resolve`
 
 use crate::prelude::*;
+use dmv_core::platform::bytes_of;
 use dmv_core::repo::{Choice, ResolveReport};
 use dmv_core::worktree::snapshot::Problem;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Resolve conflicts: choose a version; the next commit records it
@@ -99,7 +99,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 /// Refuses what cannot be taken in place of a conflict.
 fn check_file(file: &Path) -> Result<(), Failure> {
-    let name = escape(file.as_os_str().as_bytes());
+    let name = escape(bytes_of(file));
     let message = match std::fs::metadata(file) {
         Ok(meta) if meta.is_file() => return Ok(()),
         Ok(_) => format!("'{name}' is not a file; nothing was resolved"),

@@ -2,11 +2,10 @@
 
 use crate::prelude::*;
 use dmv_core::fsutil::widen_pipe;
+use dmv_core::platform::same_file;
 use dmv_net::session::{Grant, Link, NetError, refuse, serve};
 use dmv_net::transport::{Purpose, create_at, open_at};
 use dmv_net::wire::ReadOnly;
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "quic")]
@@ -77,12 +76,9 @@ fn by_key(_context: &Context, _args: &Args) -> Result<u8, Failure> {
 
 fn stdio(context: &Context, path: &Path, args: &Args) -> Result<u8, Failure> {
     // Without the buffers of the standard streams, which look for line ends.
-    let raw = |fd: BorrowedFd<'_>| {
-        widen_pipe(fd);
-        fd.try_clone_to_owned().map(File::from)
-    };
-    let input = raw(std::io::stdin().as_fd())?;
-    let output = raw(std::io::stdout().as_fd())?;
+    let (input, output) = (same_file(std::io::stdin())?, same_file(std::io::stdout())?);
+    widen_pipe(&input);
+    widen_pipe(&output);
     let mut link = Link::over(input, output).map_err(NetError::from)?;
     link.be_patient(context.config()?.seconds("net.patience")?);
     let request = context.request()?;

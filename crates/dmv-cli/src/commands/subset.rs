@@ -3,8 +3,8 @@
 use crate::prelude::*;
 use crate::print::checkout::print_checkout;
 use crate::subset_options::{bad, of, read_file};
+use dmv_core::platform::bytes_of;
 use dmv_core::subset::Subset;
-use std::os::unix::ffi::OsStrExt;
 
 /// Choose which paths are in the worktree
 ///
@@ -57,7 +57,7 @@ enum Action {
 
 /// Says that a pattern changes nothing, and why.
 fn tell_same(context: &Context, why: &str, pattern: &OsString) {
-    let pattern = shown(pattern.as_bytes());
+    let pattern = shown(bytes_of(pattern));
     context.ui.warn(format_args!("{why} '{pattern}'"));
 }
 
@@ -74,7 +74,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 context.ui.note(format_args!("note: {text}"));
             }
             for pattern in patterns {
-                let more = subset.with(pattern.as_bytes()).map_err(bad)?;
+                let more = subset.with(bytes_of(pattern)).map_err(bad)?;
                 if more == subset && !subset.is_everything() {
                     tell_same(context, "the subset already includes", pattern);
                 }
@@ -83,7 +83,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         Action::Remove { patterns } => {
             for pattern in patterns {
-                let less = subset.without(pattern.as_bytes()).map_err(bad)?;
+                let less = subset.without(bytes_of(pattern)).map_err(bad)?;
                 if less == subset {
                     tell_same(context, "the subset does not include", pattern);
                 }

@@ -5,10 +5,10 @@ use crate::peers::refuse_address;
 use crate::prelude::*;
 use crate::print::checkout::tell_refused;
 use crate::subset_options::LimitArgs;
+use dmv_core::platform::bytes_of;
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{AddOptions, WorktreeInfo, WorktreeState};
 use dmv_core::subset::Subset;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Manage more worktrees, to work on several branches at once
@@ -181,7 +181,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         object! { ..record(&report.info), report.{files, bytes}, problems: report.refused }
     };
     context.ui.report(document, |out| {
-        let path = escape(report.info.path.as_os_str().as_bytes());
+        let path = escape(bytes_of(&report.info.path));
         let on = on(&context.ui, &report.info.head, report.info.commit);
         writeln!(out, "created worktree {path}, {on}")?;
         writeln!(out, "{}", written(report.files, report.bytes, 0))?;
@@ -208,7 +208,7 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
             || record(&info),
             |out| {
                 let mark = if info.current { "*" } else { " " };
-                let path = escape(info.path.as_os_str().as_bytes());
+                let path = escape(bytes_of(&info.path));
                 let gone = match info.state {
                     WorktreeState::Here => hint!(""),
                     WorktreeState::Hidden => hint!(" (you may not look there)"),
@@ -229,7 +229,7 @@ fn tell(context: &Context, info: &WorktreeInfo, what: &str) -> Result<u8, Failur
     context.ui.report(
         || record(info),
         |out| {
-            let path = escape(info.path.as_os_str().as_bytes());
+            let path = escape(bytes_of(&info.path));
             let on = on(&context.ui, &info.head, info.commit);
             Ok(writeln!(out, "{what}: {path}, {on}")?)
         },

@@ -1,6 +1,7 @@
 //! Where the user's own files are.
 
 use crate::failure::{EXIT_OTHER, Failure};
+use dmv_core::platform::HOME_VARIABLES;
 use dmv_core::repo::DMV_DIR;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ pub(super) fn worktree_of_user_file() -> Option<PathBuf> {
 /// The user's home as the environment names it. Without `HOME` there is none: what the system has for
 /// the account belongs to another user, where a service or a script runs without it.
 pub(super) fn home() -> Option<PathBuf> {
-    absolute("HOME")
+    HOME_VARIABLES.iter().find_map(|name| absolute(name))
 }
 
 /// The directory that a variable names. A relative one would be another directory for each command,

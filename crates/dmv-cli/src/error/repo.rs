@@ -14,7 +14,7 @@ use dmv_core::hint;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::path::PathError;
-use dmv_core::platform::OddKind;
+use dmv_core::platform::{OddKind, check_access, has_room};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
     AbsentError, BranchError, BusyError, ClaimError, ConflictError, DMV_DIR, FilesError, LookError,
@@ -22,7 +22,6 @@ use dmv_core::repo::{
     WorktreeError,
 };
 use dmv_core::store::StoreError;
-use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
@@ -636,24 +635,20 @@ fn sort_unwritable() -> ErrorClass {
 /// Why nothing can be written into the repository: SQLite does not tell. The system is asked, and
 /// nothing is written to find out.
 pub fn why_unwritable() -> Option<PathError> {
-    use rustix::fs::{Access, access, statvfs};
     let place = find_own().ok()?;
     let error = |path: &Path, e: io::Error| Some(PathError::new("write to", path, e));
     // On a file system that is mounted read-only it says so, whatever the permissions are.
-    if let Err(e) = access(&place.dmv, Access::WRITE_OK | Access::EXEC_OK) {
-        return error(&place.dmv, e.into());
+    if let Err(e) = check_access(&place.dmv) {
+        return error(&place.dmv, e);
     }
     for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
         let path = place.dmv.join(name);
-        match access(&path, Access::READ_OK | Access::WRITE_OK) {
-            Err(e) if e == Errno::ACCESS || e == Errno::PERM => return error(&path, e.into()),
+        match check_access(&path) {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return error(&path, e),
             _ => {}
         }
     }
-    let disk = statvfs(&place.dmv).ok()?;
-    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
-    let has_files = disk.f_files == 0 || disk.f_favail > 0;
-    let is_full = room < ROOM_BYTES || !has_files;
+    let is_full = !has_room(&place.dmv, ROOM_BYTES).ok()?;
     let full = || PathError::new("write to", &place.dmv, io::ErrorKind::StorageFull);
     is_full.then(full)
 }

@@ -110,10 +110,7 @@ impl SafeDir {
     pub(crate) fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         let file = self.create_new(name, exec)?;
         // Appending does not overwrite bytes that another process writes into the file meanwhile.
-        match platform::append_only(&file) {
-            Ok(()) => Ok(file),
-            Err(e) => Err(self.error("open", name, e)),
-        }
+        platform::append_only(file).map_err(|e| self.error("open", name, e))
     }
 
     /// Returns whether the entry `name` is still the file (inode and device) that `stat` describes.
@@ -126,14 +123,17 @@ impl SafeDir {
 /// Sets the mtime of a file to a time that a write by another program would not produce, and
 /// returns it.
 ///
-/// The new time is that of `stat` with other digits below one microsecond, chosen by `odd`.
+/// The new time is that of `stat` with other digits below a thousand of the system's smallest steps, chosen by
+/// `odd`.
 pub(crate) fn mark_time(file: &File, stat: &FileStat, odd: u64) -> io::Result<FileTime> {
-    let (whole, part) = (stat.mtime.nanos / 1_000 * 1_000, stat.mtime.nanos % 1_000);
+    const STEP: u32 = platform::TIME_STEP_NANOS;
+    let steps = stat.mtime.nanos / STEP;
+    let (whole, part) = (steps / 1_000 * 1_000, steps % 1_000);
     let odd = 1 + (odd % 998) as u32;
     let mtime = FileTime {
         seconds: stat.mtime.seconds,
         // From 1 to 999, and different from `part`.
-        nanos: whole + odd + u32::from(odd >= part),
+        nanos: (whole + odd + u32::from(odd >= part)) * STEP,
     };
     platform::set_modified(file, mtime)?;
     Ok(mtime)

@@ -119,7 +119,13 @@ impl Dir {
         self.0.remove_dir(name)
     }
 
+    /// Makes the content of the file `name` durable. An entry of another kind needs no sync.
+    pub(crate) fn sync_file(&self, name: &[u8]) -> Result<()> {
+        self.0.sync_file(name)
+    }
+
     /// Makes everything durable that was written so far to the file system of the directory.
+    /// Fails as unsupported where no user may do that.
     pub(crate) fn sync_filesystem(&self) -> Result<()> {
         self.0.sync_filesystem()
     }

@@ -1,6 +1,7 @@
 //! File systems, and what this user may do with paths on them.
 
 use super::system;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ pub(crate) fn is_network_disk(dir: &Path) -> bool {
 }
 
 /// Returns whether the file system of `path` is mounted for reading only.
-pub(crate) fn is_read_only_disk(path: &Path) -> bool {
+pub fn is_read_only_disk(path: &Path) -> bool {
     system::is_read_only_disk(path)
 }
 
@@ -31,6 +32,22 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Returns whether this user may write to the file, or create files in the directory, at `path`.
 pub(crate) fn may_write(path: &Path) -> bool {
     system::may_write(path)
+}
+
+/// Checks whether this user may write to the file, or create files in the directory, at `path`. The error is
+/// that of the system.
+pub fn check_access(path: &Path) -> io::Result<()> {
+    system::check_access(path)
+}
+
+/// Returns whether the file system of `path` takes another file of this size.
+pub fn has_room(path: &Path, bytes: u64) -> io::Result<bool> {
+    system::has_room(path, bytes)
+}
+
+/// Returns whether an open file belongs to this user, also if that is the administrator.
+pub fn is_of_this_user(file: &File) -> io::Result<bool> {
+    system::is_of_this_user(file)
 }
 
 /// Returns whether the entry at `path` belongs to this user, without following a symlink. To the

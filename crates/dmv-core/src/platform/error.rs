@@ -22,6 +22,12 @@ impl SystemError {
         SystemError(code)
     }
 
+    /// Returns the error of the system in an error of the standard library. One that is not the system's is
+    /// [`INVALID`](Self::INVALID).
+    pub(crate) fn of(e: &io::Error) -> SystemError {
+        e.raw_os_error().map_or(SystemError::INVALID, SystemError)
+    }
+
     /// Returns its number, for [`io::Error::from_raw_os_error`].
     #[inline]
     pub fn code(self) -> i32 {

@@ -1,7 +1,7 @@
 //! Single files, open or by path.
 
 use super::{FileStat, FileTime, OwnAccess, open_own, system};
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -147,9 +147,32 @@ pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {
     system::set_modified(file, mtime)
 }
 
-/// Makes every later write to `file` go to its end.
-pub fn append_only(file: &File) -> io::Result<()> {
+/// The step of the times that files can have.
+pub(crate) const TIME_STEP_NANOS: u32 = system::TIME_STEP_NANOS;
+
+/// Returns a handle of the file of which every write goes to the file's end.
+pub fn append_only(file: File) -> io::Result<File> {
     system::append_only(file)
+}
+
+/// Returns another handle of what `stream` is, without the buffer that the standard library has for it.
+pub fn same_file(stream: impl system::AsHandle) -> io::Result<File> {
+    system::same_file(stream)
+}
+
+/// Lets only its owner use a file that is created in this way, where the directory does not say who may.
+pub fn closed_to_others(how: &mut OpenOptions) {
+    system::closed_to_others(how);
+}
+
+/// Returns the permissions that the umask makes the usual ones, for those who would choose others.
+pub fn usual_permissions() -> Option<Permissions> {
+    system::usual_permissions()
+}
+
+/// Renames the file `from` to `to`, and replaces a file that has this name, also one that is open.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    system::rename(from, to)
 }
 
 /// Reads bytes at `offset`, and returns how many. Zero bytes mean the end of the file.

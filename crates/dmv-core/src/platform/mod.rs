@@ -1,8 +1,8 @@
 //! Everything that only one operating system has: its calls, its error numbers, its rules for names.
 //!
-//! The modules here give names, meanings and types; `unix` implements them and is the only
-//! place that names `std::os` and `rustix`. For another system, write a module with the same
-//! functions beside `unix` and choose it below: everything that it lacks is an error in this room.
+//! The modules here give names, meanings and types; `unix` and `windows` implement them and are the only
+//! places that name `std::os` and the crates for it. For another system, write a module with the same
+//! functions and choose it below: everything that it lacks is an error in this room.
 //!
 //! A function here makes one call, or the few that stand for one call. It chooses no names and does
 //! not check what a path contains: `fsutil` and `vfs` do that, in the same way on every system. Nothing
@@ -13,47 +13,61 @@ mod disk;
 mod error;
 mod file;
 mod holder;
+mod lock;
 mod name;
 mod own;
+mod process;
 mod stat;
 mod streams;
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 mod xattr;
 
 #[cfg(unix)]
 use unix as system;
+#[cfg(windows)]
+use windows as system;
 
-#[cfg(not(unix))]
+#[cfg(not(any(unix, windows)))]
 compile_error!(
     "DMV does not run on this system yet: src/platform needs a module for it, like `unix`"
 );
 
 pub use self::dir::Dir;
 pub(crate) use self::disk::{
-    LOCKLESS_SQLITE, is_network_disk, is_read_only_disk, is_written_by_this_user_only, may_read,
-    may_write,
+    LOCKLESS_SQLITE, is_network_disk, is_written_by_this_user_only, may_read, may_write,
 };
-pub use self::disk::{free_bytes, is_own};
+pub use self::disk::{
+    check_access, free_bytes, has_room, is_of_this_user, is_own, is_read_only_disk,
+};
 
 pub(crate) use self::error::cause_of;
 pub use self::error::{Cause, SystemError};
 pub use self::file::{
-    BLOCK_BYTES, Origin, Sharing, append_only, is_reader_gone, read_at, read_exact_at,
-    set_modified, set_permissions, start_writeback, stat_of, sync_dir, widen_pipe, write_all_at,
-    write_shared,
+    BLOCK_BYTES, Origin, Sharing, append_only, closed_to_others, is_reader_gone, read_at,
+    read_exact_at, rename, same_file, set_modified, set_permissions, start_writeback, stat_of,
+    sync_dir, usual_permissions, widen_pipe, write_all_at, write_shared,
 };
 pub(crate) use self::file::{
-    can_share_blocks, has_hole, share_file, shared_bytes, skip_hole, snapshot, stat_at,
-    stat_at_unfollowed, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
+    TIME_STEP_NANOS, can_share_blocks, has_hole, share_file, shared_bytes, skip_hole, snapshot,
+    stat_at, stat_at_unfollowed, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;
 pub(crate) use self::holder::holder_of;
+pub use self::lock::try_lock;
+pub(crate) use self::lock::{try_lock_at, try_lock_dir, try_lock_shared, unlock};
 pub(crate) use self::name::string_of;
-pub use self::name::{bytes_of, name_of};
+pub use self::name::{argument_bytes, bytes_of, name_of};
 pub use self::own::{OddKind, OwnAccess, create_own_dirs, open_named, open_own, share_new};
 pub(crate) use self::own::{copy_own, share_like};
+pub use self::process::{
+    HOME_VARIABLES, TerminalSize, by_shell, host_name, in_own_group, is_program, login_name,
+    stop_group, terminal_size,
+};
+pub(crate) use self::stat::HAS_EXECUTABLE_BIT;
 pub use self::stat::{FileKind, FileStat, FileTime, Inode};
 pub use self::streams::{TakenStreams, take_streams};
 pub(crate) use self::xattr::{UserAttributes, has_attributes, set_attribute, user_attributes};

@@ -1,6 +1,7 @@
 //! Names of files as bytes.
 
 use super::system;
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
 /// Returns the bytes of a name or path, as DMV stores them.
@@ -9,7 +10,14 @@ pub fn bytes_of(name: &(impl AsRef<OsStr> + ?Sized)) -> &[u8] {
     system::bytes_of(name.as_ref())
 }
 
-/// Returns the name or path with these bytes.
+/// Returns the bytes of a path that the user has typed, as the path of a commit: with slashes, where the
+/// system separates names by another character.
+pub fn argument_bytes(path: &(impl AsRef<OsStr> + ?Sized)) -> Cow<'_, [u8]> {
+    system::argument_bytes(path.as_ref())
+}
+
+/// Returns the name or path with these bytes. If the system has no such name, returns one that no file can
+/// have, so that each operation on it fails.
 #[inline]
 pub fn name_of(bytes: &[u8]) -> &OsStr {
     system::name_of(bytes)

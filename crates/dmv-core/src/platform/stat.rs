@@ -1,5 +1,7 @@
 //! What a stat tells.
 
+use super::system;
+
 /// What a directory entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -19,6 +21,9 @@ pub enum FileKind {
     /// Not reported by the file system; a stat shows the kind.
     Unknown = 7,
 }
+
+/// Whether files have a permission to be executed. Where they have none, that of a commit's files stays as it is.
+pub(crate) const HAS_EXECUTABLE_BIT: bool = system::HAS_EXECUTABLE_BIT;
 
 /// A point in time on the clock of some file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

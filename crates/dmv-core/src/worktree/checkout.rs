@@ -784,5 +784,5 @@ fn discard(dir: &SafeDir, name: &[u8]) {
     let _ = dir.unlink(name);
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -83,7 +83,7 @@ fn size_of(kind: FileKind, size: u64) -> u64 {
     if kind == FileKind::File { size } else { 0 }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use crate::subset::Subset;

@@ -467,6 +467,7 @@ mod tests {
         Ok(())
     }
 
+    #[cfg(unix)]
     #[test]
     fn what_is_no_attribute_file_is_said() -> Result<(), Box<dyn std::error::Error>> {
         let temp = tempfile::tempdir()?;

@@ -13,7 +13,7 @@ mod inside;
 mod queue;
 mod sort;
 mod stats;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 
 pub use self::inputs::{BaseEntries, EmptyBase, Everything, Select};

@@ -28,6 +28,7 @@ use crate::job::Job;
 use crate::object::tree::{Kind, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::path::{DiskPath, PathError};
+use crate::platform::HAS_EXECUTABLE_BIT;
 use crate::store::{MetaWriter, StoreError, StoreWriter};
 use crate::subset::Extent;
 use std::collections::BTreeSet;
@@ -519,8 +520,12 @@ impl Builder<'_, '_> {
                     let is_new = || known.is_none_or(|known| known.position(&done.name).is_none());
                     self.out.not_kept.note(&path, &stored, is_new);
                 }
+                let was = dir.known.as_deref().and_then(|known| {
+                    let at = known.position(&done.name)?;
+                    Some(known.get(at).kind)
+                });
                 let what = EntryChange::File {
-                    kind: entry_kind(&stored.stat),
+                    kind: entry_kind(&stored.stat, was),
                     is_list: stored.blob.is_list,
                     id: stored.blob.id,
                     size: stored.blob.size,
@@ -648,10 +653,13 @@ impl Builder<'_, '_> {
     }
 }
 
-fn entry_kind(stat: &FileStat) -> Kind {
+/// Returns the kind of entry for a file, which was one of the kind `was` before.
+pub(crate) fn entry_kind(stat: &FileStat, was: Option<Kind>) -> Kind {
     match (stat.kind, stat.exec) {
         (FileKind::Symlink, _) => Kind::Symlink,
         (_, true) => Kind::Executable,
+        // The system cannot tell, so nobody has changed it.
+        (_, false) if !HAS_EXECUTABLE_BIT && was == Some(Kind::Executable) => Kind::Executable,
         (_, false) => Kind::File,
     }
 }

@@ -11,7 +11,7 @@ use crate::format::{Age, Name, Row, RowKind};
 use crate::machines::UploadedPack;
 use crate::work::cache::put;
 use dmv_core::hash::{ObjectId, decode_hex, encode_hex};
-use dmv_core::platform::{OwnAccess, append_only, create_own_dirs, open_own};
+use dmv_core::platform::{OwnAccess, append_only, create_own_dirs, open_own, try_lock};
 use dmv_core::store::{RepositoryId, SegmentTail};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -89,9 +89,9 @@ impl UploadLog {
 
     fn open_in(dir: &Path, repository: RepositoryId) -> Option<UploadLog> {
         create_own_dirs(dir).ok()?;
-        let mut file = open_own(&dir.join("note"), OwnAccess::Create).ok()?;
-        append_only(&file).ok()?;
-        file.try_lock().ok()?;
+        let file = open_own(&dir.join("note"), OwnAccess::Create).ok()?;
+        let mut file = append_only(file).ok()?;
+        try_lock(&file).ok()?;
         let mut text = String::new();
         let is_read = file.metadata().ok()?.len() <= MAX_BYTES
             && (&file).take(MAX_BYTES).read_to_string(&mut text).is_ok();

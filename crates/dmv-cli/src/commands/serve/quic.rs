@@ -9,7 +9,7 @@ use crate::failure::EXIT_BUSY;
 use crate::ownership::find_own;
 use crate::peers::relays;
 use crate::prelude::*;
-use dmv_core::platform::{OwnAccess, open_own};
+use dmv_core::platform::{OwnAccess, host_name, open_own, try_lock};
 use dmv_core::repo::{OperationRequest, Peer, PeerKey, RepackReport, RepositoryLocation};
 use dmv_core::threads;
 use dmv_net::session::{NetError, Traffic};
@@ -78,10 +78,7 @@ fn options(
             }
         }),
         lan,
-        label: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        label: host_name(),
         relays: relays(context)?,
         read_only,
         limits: Limits {
@@ -327,7 +324,7 @@ fn announce_alone() -> Result<File, Failure> {
         .join("announcing");
     let file = open_own(&path, OwnAccess::Create);
     let file = file.map_err(|e| Failure::file("create", &path, &e))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let message = "another 'dmv serve --lan' already announces this device";

@@ -142,6 +142,16 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
+    pub fn sync_file(&self, name: &[u8]) -> Result<()> {
+        // A symlink cannot be opened and needs no sync of its own.
+        match self.open_file(name) {
+            Ok((file, stat)) if stat.kind == FileKind::File => {
+                file.sync_data().map_err(|e| SystemError::of(&e))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn sync_filesystem(&self) -> Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }

@@ -53,6 +53,26 @@ pub fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }
 
+pub fn check_access(path: &Path) -> io::Result<()> {
+    let wanted = if path.is_dir() {
+        Access::WRITE_OK | Access::EXEC_OK
+    } else {
+        Access::READ_OK | Access::WRITE_OK
+    };
+    Ok(rustix::fs::access(path, wanted)?)
+}
+
+pub fn has_room(path: &Path, bytes: u64) -> io::Result<bool> {
+    let disk = rustix::fs::statvfs(path)?;
+    let has_files = disk.f_files == 0 || disk.f_favail > 0;
+    Ok(has_files && disk.f_bavail.saturating_mul(disk.f_frsize) >= bytes)
+}
+
+pub fn is_of_this_user(file: &File) -> io::Result<bool> {
+    let owner = file.metadata()?.uid();
+    Ok(owner == rustix::process::geteuid().as_raw())
+}
+
 pub fn is_own(path: &Path) -> io::Result<bool> {
     let meta = std::fs::symlink_metadata(path)?;
     let me = rustix::process::geteuid();

@@ -20,6 +20,7 @@ use std::path::Path;
 const TMPFS: u64 = 0x0102_1994;
 /// The umask where the system does not tell it.
 const USUAL_UMASK: u32 = 0o022;
+pub const TIME_STEP_NANOS: u32 = 1;
 
 pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -168,9 +169,26 @@ pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
-pub fn append_only(file: &File) -> io::Result<()> {
-    let flags = rustix::fs::fcntl_getfl(file)?;
-    Ok(rustix::fs::fcntl_setfl(file, flags | OFlags::APPEND)?)
+pub fn append_only(file: File) -> io::Result<File> {
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags | OFlags::APPEND)?;
+    Ok(file)
+}
+
+pub fn same_file(stream: impl AsFd) -> io::Result<File> {
+    Ok(File::from(stream.as_fd().try_clone_to_owned()?))
+}
+
+pub fn closed_to_others(how: &mut OpenOptions) {
+    how.mode(0o600);
+}
+
+pub fn usual_permissions() -> Option<Permissions> {
+    Some(Permissions::from_mode(0o666))
+}
+
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
 }
 
 #[inline]

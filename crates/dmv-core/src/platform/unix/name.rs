@@ -1,11 +1,16 @@
 //! Names are bytes already.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 #[inline]
 pub fn bytes_of(name: &OsStr) -> &[u8] {
     name.as_bytes()
+}
+
+pub fn argument_bytes(path: &OsStr) -> Cow<'_, [u8]> {
+    Cow::Borrowed(path.as_bytes())
 }
 
 #[inline]

@@ -5,6 +5,8 @@ use rustix::fs::FileType;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
+pub const HAS_EXECUTABLE_BIT: bool = true;
+
 impl From<FileType> for FileKind {
     fn from(ty: FileType) -> FileKind {
         match ty {

@@ -16,7 +16,7 @@
 
 use crate::locks::{self, Holder};
 use crate::path::{PathContext, PathError};
-use crate::platform::{OwnAccess, open_own};
+use crate::platform::{OwnAccess, open_own, try_lock, try_lock_shared, unlock};
 use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::layout::Whose;
 use crate::repo::base::relying::Reliance;
@@ -38,7 +38,7 @@ pub struct LockedFile(File);
 impl Drop for LockedFile {
     fn drop(&mut self) {
         // If this fails, the end of the process unlocks it.
-        let _ = self.0.unlock();
+        let _ = unlock(&self.0);
     }
 }
 
@@ -66,7 +66,7 @@ pub fn free_alone(repo: &Repo) -> Result<RightToFree, RepoError> {
     repo.check_own()?;
     let path = repo.dmv_dir().join(FREEING_FILE);
     let file = lock_file(&path, repo.whose)?;
-    locked(file.try_lock(), &path)?;
+    locked(try_lock(&file), &path)?;
     Ok(RightToFree {
         _lock: LockedFile(file),
     })
@@ -81,7 +81,7 @@ impl Repo {
     pub fn keep_all(&self) -> Result<KeepingLock, RepoError> {
         let path = self.dmv_dir().join(KEEPING_FILE);
         let file = lock_file(&path, self.whose)?;
-        locked(file.try_lock_shared(), &path)?;
+        locked(try_lock_shared(&file), &path)?;
         // What was freed before this moment must not count as stored.
         Ok(KeepingLock {
             _locks: vec![LockedFile(file)],
@@ -96,7 +96,7 @@ pub fn keep_exclusively(repo: &Repo) -> Result<Exclusive, RepoError> {
     repo.check_own()?;
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
-    locked(file.try_lock(), &path)?;
+    locked(try_lock(&file), &path)?;
     reserve::give(repo);
     Ok(Exclusive {
         _lock: LockedFile(file),
@@ -105,12 +105,12 @@ pub fn keep_exclusively(repo: &Repo) -> Result<Exclusive, RepoError> {
 
 /// Keeps everything within the reach of undo that is there now, until the returned value is dropped.
 pub fn reach(repo: &Repo) -> Result<LockedFile, RepoError> {
-    reaching(repo, File::try_lock_shared)
+    reaching(repo, try_lock_shared)
 }
 
 /// Returns the right to put operations out of the reach of undo. Waits a few seconds for running undos.
 pub fn reach_alone(repo: &Repo) -> Result<LockedFile, RepoError> {
-    reaching(repo, File::try_lock)
+    reaching(repo, try_lock)
 }
 
 fn reaching(
@@ -145,7 +145,7 @@ pub fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoError> {
     for name in [KEEPING_FILE, FREEING_FILE] {
         let path = dmv.join(name);
         let file = lock_file(&path, Whose::Own)?;
-        wait_for(&path, || file.try_lock_shared())?.map_err(BusyError::Freeing)?;
+        wait_for(&path, || try_lock_shared(&file))?.map_err(BusyError::Freeing)?;
         locks.push(LockedFile(file));
     }
     Ok(KeepingLock {
@@ -159,7 +159,7 @@ pub fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoError> {
 pub fn try_keep(dmv: &Path) -> Result<Result<KeepingLock, RepoError>, RepoError> {
     let path = dmv.join(KEEPING_FILE);
     let file = lock_file(&path, Whose::Own)?;
-    let tried = locked(file.try_lock_shared(), &path);
+    let tried = locked(try_lock_shared(&file), &path);
     Ok(tried.map(|()| KeepingLock {
         _locks: vec![LockedFile(file)],
         _relying: None,
@@ -196,13 +196,13 @@ mod tests {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("lock");
         let lock = LockedFile(open_own(&path, OwnAccess::Create)?);
-        lock.0.try_lock()?;
+        try_lock(&lock.0)?;
         // What a child has between its creation and its own program.
         let inherited = lock.0.try_clone()?;
         let other = open_own(&path, OwnAccess::Read)?;
-        assert!(other.try_lock().is_err());
+        assert!(try_lock(&other).is_err());
         drop(lock);
-        other.try_lock()?;
+        try_lock(&other)?;
         drop(inherited);
         Ok(())
     }

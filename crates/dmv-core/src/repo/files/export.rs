@@ -7,6 +7,7 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::{PathContext, PathError};
+use crate::platform;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::files::stored;
@@ -77,7 +78,7 @@ impl Repo {
         let done = export_into(self, wanted, &SafeDir::open_root(&temp)?, false, job);
         match done {
             Ok(report) => {
-                std::fs::rename(&temp, &to).map_err(io("rename", &temp))?;
+                platform::rename(&temp, &to).map_err(io("rename", &temp))?;
                 Ok(report)
             }
             Err(e) => {

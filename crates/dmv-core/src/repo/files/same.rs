@@ -11,6 +11,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::look::entries::blob_of;
+use crate::worktree::snapshot::entry_kind;
 use crate::worktree::split_path;
 use std::io::Read;
 
@@ -115,12 +116,10 @@ fn equals_in_job(
     stat: &FileStat,
     job: &Job,
 ) -> Result<bool, SameError> {
-    let kind = match (stat.kind, stat.exec) {
-        (FileKind::Symlink, _) => Kind::Symlink,
-        (FileKind::File, true) => Kind::Executable,
-        (FileKind::File, false) => Kind::File,
-        _ => return Ok(false),
-    };
+    if !matches!(stat.kind, FileKind::Symlink | FileKind::File) {
+        return Ok(false);
+    }
+    let kind = entry_kind(stat, Some(entry.kind));
     let has_other_privacy = stat.privacy().is_some_and(|is| is != entry.is_private());
     if kind != entry.kind || stat.size != entry.size || has_other_privacy {
         return Ok(false);

@@ -9,7 +9,7 @@ pub mod unnamed;
 use crate::job::Job;
 use crate::locks;
 use crate::path::{PathContext, PathError};
-use crate::platform::{OwnAccess, copy_own, open_own, sync_dir};
+use crate::platform::{OwnAccess, copy_own, open_own, rename, sync_dir, try_lock};
 use crate::refs::{DatabaseLock, Operation, Refs, RefsError, newest_chain};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
@@ -400,7 +400,7 @@ fn replace(dmv: &Path, rebuild: &Rebuild<'_>) -> Result<(), RepoError> {
     for left in &with_companions(&db)[1..] {
         let _ = std::fs::remove_file(left);
     }
-    std::fs::rename(&fresh, &db)
+    rename(&fresh, &db)
         .context("rename", &fresh)
         .map_err(RepoError::Io)
 }
@@ -426,7 +426,7 @@ fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     // SQLite must not use the log of another database with this copy.
     remove_database(&former);
     for (from, to) in with_companions(&fresh).iter().zip(with_companions(&former)) {
-        match std::fs::rename(from, &to) {
+        match rename(from, &to) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 remove_database(&fresh);
                 // Whatever stands in its place is what has to be looked at.
@@ -456,7 +456,7 @@ fn remove_merged_indexes(dmv: &Path) {
     };
     for entry in entries.flatten() {
         let file = open_own(&entry.path(), OwnAccess::Read);
-        if file.is_ok_and(|file| file.try_lock().is_ok()) {
+        if file.is_ok_and(|file| try_lock(&file).is_ok()) {
             let _ = std::fs::remove_file(entry.path());
         }
     }

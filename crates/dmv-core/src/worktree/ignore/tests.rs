@@ -110,6 +110,7 @@ fn below_rules_that_nobody_can_tell_nothing_is_wanted() -> Result {
     Ok(())
 }
 
+#[cfg(unix)]
 #[test]
 fn an_ignore_file_of_another_kind_is_a_fault() -> Result {
     type Put = fn(&Path) -> io::Result<()>;

@@ -22,6 +22,7 @@ use crate::repo::files::saved::{Overwrite, PathReturn, all_gone};
 use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
 use crate::worktree::base::entry_at;
+use crate::worktree::snapshot::entry_kind;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -627,8 +628,8 @@ impl Switch<'_> {
         entry: &TreeEntry,
         stat: &FileStat,
     ) -> Result<bool, RepoError> {
-        let exec = entry.kind == Kind::Executable;
-        if stat.kind != FileKind::File || !entry.kind.is_blob() || stat.exec != exec {
+        let has_other_kind = entry_kind(stat, Some(entry.kind)) != entry.kind;
+        if stat.kind != FileKind::File || !entry.kind.is_blob() || has_other_kind {
             return Ok(false);
         }
         let Some((dir, name)) = split_path(path) else {

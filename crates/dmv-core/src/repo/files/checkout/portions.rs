@@ -8,7 +8,7 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
 use crate::repo::base::error::RepoError;
-use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::checkout::switch::{Switch, sync_each};
 use crate::worktree::checkout::{NewFile, Plan};
 
 /// Where a checkout in portions gets content from.
@@ -49,7 +49,10 @@ impl Switch<'_> {
             return Ok(());
         };
         // Freeing makes the journal of the file system durable, and with it the names of files whose bytes are not.
-        sync_filesystem(&self.request.tree.root)?;
+        let root = &self.request.tree.root;
+        if !sync_filesystem(root)? {
+            sync_each(root, &mut plan.files.iter().map(|file| &file.path[..]))?;
+        }
         let blobs: Vec<Blob> = plan.files.iter().map(|file| file.blob).collect();
         portions.written(&blobs)
     }

@@ -4,7 +4,7 @@
 //! steps to it.
 
 use crate::diff::Slice;
-use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
+use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, sync_filesystem};
 use crate::job::{Job, Moment};
 use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry};
@@ -616,32 +616,37 @@ impl<'a> Switch<'a> {
     }
 
     fn sync_written(&self) -> Result<(), RepoError> {
+        let root = &self.request.tree.root;
         // A sync of a moved file may not make its new name durable.
-        if self.progress.written.files() > SYNC_EACH || !self.progress.moved.is_empty() {
-            return Ok(sync_filesystem(&self.request.tree.root)?);
+        let is_much = self.progress.written.files() > SYNC_EACH || !self.progress.moved.is_empty();
+        if is_much && sync_filesystem(root)? {
+            return Ok(());
         }
         let mut paths = Vec::new();
         let listed = self
             .progress
             .written
             .each(&mut |dir, name, _| paths.push(join(dir, name)));
-        if listed.is_err() {
-            return Ok(sync_filesystem(&self.request.tree.root)?);
-        }
-        for path in &paths {
-            let Some((dir, name)) = split_path(path) else {
-                continue;
+        if let Err(e) = listed {
+            return if sync_filesystem(root)? {
+                Ok(())
+            } else {
+                Err(RepoError::Text(e.to_string()))
             };
-            // A symlink cannot be opened and needs no sync of its own.
-            let opened = self.request.tree.root.open_dir(dir);
-            let Ok((file, _)) = opened.and_then(|dir| dir.open_file_read(name)) else {
-                continue;
-            };
-            file.sync_data()
-                .map_err(|e| crate::path::PathError::new("sync", path.clone(), e))?;
         }
-        Ok(())
+        sync_each(root, &mut paths.iter().map(|path| &path[..]))
     }
+}
+
+/// Makes the content of some files durable.
+pub fn sync_each(root: &SafeDir, paths: &mut dyn Iterator<Item = &[u8]>) -> Result<(), RepoError> {
+    for (dir, name) in paths.filter_map(split_path) {
+        // What is not there any more needs no sync.
+        if let Ok(dir) = root.open_dir(dir) {
+            dir.sync_file(name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Notes what has to be at a path before a step changes it.
