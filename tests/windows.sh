@@ -73,7 +73,7 @@ story() {
   printf 'two\n' >>media/a.txt
   try 0 "a.txt" status
   try 0 "" commit -m second
-  try 0 "" switch side
+  try 0 "" checkout side
   [ "$(cat media/a.txt)" = one ]
   printf 'b\n' >b.txt
   try 0 "" commit -m third

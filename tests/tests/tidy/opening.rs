@@ -19,8 +19,7 @@ const OPENING: [&str; 11] = [
 
 /// Files of the product that open files in these ways, with the reason. A test fails if one no longer
 /// does.
-pub const OPENS: [(&str, &str); 14] = [
-    ("crates/dmv-core/src/locks.rs", "directories of settings"),
+pub const OPENS: [(&str, &str); 13] = [
     (
         "crates/dmv-core/src/refs/schema.rs",
         "SQLite; checked before",
