@@ -85,7 +85,8 @@ def share(device, other, base, options):
     device.run(shared, "commit", "-m", "all")
     for name in ["plain", "known"]:
         device.run(base, "clone", str(shared), name)
-    step = max(1, options.files // options.claims)
+    # Odd numbers: branches change even ones, so that they can be pushed.
+    step = max(2, options.files // options.claims // 2 * 2)
     paths = [f"d{n // FILES_IN_A_DIRECTORY:04}/f{n:06}" for n in range(1, options.files, step)]
     # The device itself claims the rest.
     told = options.claims - options.rounds
@@ -122,7 +123,7 @@ def branches(device, base, options):
     """A clone of the shared repository with branches that change other files each."""
     place = base / "branched"
     device.run(base, "clone", str(base / "shared"), place.name)
-    step = max(1, options.files // CHANGED_PATHS)
+    step = max(2, options.files // CHANGED_PATHS // 2 * 2)
     paths = [f"d{n // FILES_IN_A_DIRECTORY:04}/f{n:06}" for n in range(0, options.files, step)]
     for n in range(BRANCHES):
         device.run(place, "checkout", "-b", f"b{n}", "main")

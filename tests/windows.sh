@@ -53,7 +53,7 @@ story() {
   cargo build --target "$target" -p dmv-cli --no-default-features --features git
   local dmv=$PWD/target/$target/debug/dmv.exe dir=$place/story
   rm -rf "$dir" && mkdir -p "$dir/work" && cd "$dir/work"
-  export DMV_CONFIG_HOME='' XDG_CONFIG_HOME='Z:'$dir/settings USER=me
+  export XDG_CONFIG_HOME='Z:'$dir/settings USER=me
   try() { # CODE TEXT COMMAND...: the command ends with the code, and says the text
     local code=$1 text=$2 got=0 said
     shift 2

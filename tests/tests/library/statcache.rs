@@ -2,7 +2,9 @@
 //! directories, every answer is the same.
 
 use dmv_core::job::Job;
-use dmv_core::repo::{ChangeKind, FileState, PathChange, Repo, StatusOptions};
+use dmv_core::repo::{
+    ChangeKind, FileState, PathChange, Repo, SharedRepo, StatusOptions, Whose, discover,
+};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{commit, fast_dir, files_in, files_of, request};
@@ -107,6 +109,8 @@ fn the_state_of_each_path_is_what_status_says() -> Outcome {
     fs::create_dir_all(&away)?;
     Repo::init(&root, "main", false, request("init"))?;
     fs::write(root.join(".dmvignore"), "*.tmp\n/out/\n")?;
+    // A session keeps its repository open and asks again and again.
+    let (session, place) = (SharedRepo::default(), discover(&root)?);
     let mut rng = Rng::new(11);
     let paths = [
         "a", "b", "a/c", "a/d.tmp", "a/c/e", "b/f", "out/g", "h.tmp", "a/c/f", "f",
@@ -124,9 +128,11 @@ fn the_state_of_each_path_is_what_status_says() -> Outcome {
             _ => fs::write(at.join("f"), format!("{step}")).or_else(|_| fs::write(&at, "file")),
         };
         let repo = Repo::open(&root)?;
+        let kept = session.get(place.clone(), Whose::Own)?;
         if rng.one_in(6) {
-            commit(&repo, "now")?;
+            commit(if step % 2 == 0 { &repo } else { &kept }, "now")?;
         }
+        let kept = session.get(place.clone(), Whose::Own)?;
         let base = repo.base_commit()?;
         let tracked = match &base {
             Some(id) => files_of(&repo, id)?
@@ -141,16 +147,45 @@ fn the_state_of_each_path_is_what_status_says() -> Outcome {
             .collect();
         let asked = asked?;
         let states = |some: &[_]| repo.states(some, &Default::default(), &Job::default());
+        let of_session = || kept.states(&asked, &Default::default(), &Job::default());
         // Before a status has brought the stat cache up to date, and after it.
+        let first = of_session()?;
         let (before, told) = (states(&asked)?, changes(&root)?);
         let after = states(&asked)?;
+        let second = of_session()?;
         for (at, path) in paths.iter().enumerate() {
             let expected = told_of(&root, path, &told, &tracked);
             assert_eq!(before[at], expected, "step {step}: {path}");
             assert_eq!(after[at], expected, "step {step}: {path}");
+            assert_eq!(first[at], expected, "step {step}: {path}");
+            assert_eq!(second[at], expected, "step {step}: {path}");
             assert_eq!(states(&asked[at..=at])?, [expected], "step {step}: {path}");
         }
     }
+    Ok(())
+}
+
+#[test]
+fn files_behind_a_new_symlink_are_not_unchanged() -> Outcome {
+    let temp = fast_dir()?;
+    let (root, away) = (temp.path().join("w"), temp.path().join("away"));
+    fs::create_dir_all(root.join("d"))?;
+    Repo::init(&root, "main", false, request("init"))?;
+    fs::write(root.join("d/f"), "file")?;
+    commit(&Repo::open(&root)?, "all")?;
+    changes(&root)?;
+    let (session, place) = (SharedRepo::default(), discover(&root)?);
+    let path = [Repo::parse_path(b"d/f")?];
+    let state = || -> Outcome<FileState> {
+        let repo = session.get(place.clone(), Whose::Own)?;
+        Ok(repo.states(&path, &Default::default(), &Job::default())?[0])
+    };
+    assert_eq!(state()?, FileState::Unchanged);
+    assert_eq!(state()?, FileState::Unchanged);
+    // The file itself is untouched.
+    fs::rename(root.join("d"), &away)?;
+    std::os::unix::fs::symlink(&away, root.join("d"))?;
+    assert_ne!(state()?, FileState::Unchanged);
     Ok(())
 }
 

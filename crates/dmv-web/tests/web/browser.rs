@@ -446,11 +446,17 @@ fn nothing_jumps_while_a_page_loads() {
             "/file/@/titles/title.gif",
             "/copies",
         ] {
-            browser.open(&format!("{base}{target}"));
-            let found = browser.run_later(PAINTS);
-            // A font that comes late may move a word by a part of a pixel, which nobody sees.
-            let shift = found["shift"].as_f64().unwrap_or(f64::MAX);
-            assert!(shift < 0.0005, "{target} at {width}: {found}");
+            // On a busy machine the font may come late, and a word moves by a part of a pixel. What really moves does
+            // so each time.
+            let found = (0..3).map(|_| {
+                browser.open(&format!("{base}{target}"));
+                browser.run_later(PAINTS)
+            });
+            let mut all = Vec::new();
+            let is_still = found
+                .inspect(|found| all.push(found.clone()))
+                .any(|found| found["shift"] == json!(0));
+            assert!(is_still, "{target} at {width}: {all:?}");
         }
     }
     browser.open(&base);
