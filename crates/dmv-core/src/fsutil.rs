@@ -363,11 +363,18 @@ impl SafeDir {
         rename().map_err(|e| self.error("rename to", to, e))
     }
 
-    /// Makes the content of the file `name` durable. An entry of another kind needs no sync.
+    /// Makes the content of the file `name` durable, once [`sync_settled`](Self::sync_settled) has been called. An
+    /// entry of another kind needs no sync.
     pub(crate) fn sync_file(&self, name: &[u8]) -> Result<(), PathError> {
         component(name)
             .and_then(|()| self.handle.sync_file(name))
             .map_err(|e| self.error("sync", name, e))
+    }
+
+    /// Makes durable what was synced in this way, on the same file system.
+    pub(crate) fn sync_settled(&self) -> Result<(), PathError> {
+        let synced = self.handle.sync_settled();
+        synced.map_err(|e| self.own("sync", e))
     }
 
     /// Removes the entry `name`, which is not a directory.

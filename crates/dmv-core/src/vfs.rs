@@ -68,6 +68,10 @@ pub trait VfsFile: Send + Sync {
     }
     /// Makes the file's bytes and length durable before it returns.
     fn sync(&self) -> io::Result<()>;
+    /// Makes the file's bytes and length durable, at the latest when any file is synced after that.
+    fn settle(&self) -> io::Result<()> {
+        self.sync()
+    }
     /// Hints that the system should start to write `len` bytes from `offset` to the medium.
     fn start_writeback(&self, offset: u64, len: u64);
     /// Tries to take the file's exclusive lock. Returns `false` if another handle holds it. Closing
@@ -219,6 +223,10 @@ impl VfsFile for OsFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        platform::settle(&self.0)
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {

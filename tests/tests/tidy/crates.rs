@@ -84,7 +84,7 @@ pub const CRATES: [(&str, &[&str]); 70] = [
     // SYSTEM lists the files.
     ("rustix", &["crates/"]),
     ("windows_sys", &["crates/dmv-core/src/platform/windows/"]),
-    ("fiemap", &["crates/dmv-core/src/platform/unix/file.rs"]),
+    ("fiemap", &["crates/dmv-core/src/platform/unix/linux.rs"]),
     ("thiserror", &["crates/"]),
     ("sha1", &["crates/dmv-git/src/id.rs"]),
     (

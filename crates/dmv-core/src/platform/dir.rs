@@ -119,9 +119,15 @@ impl Dir {
         self.0.remove_dir(name)
     }
 
-    /// Makes the content of the file `name` durable. An entry of another kind needs no sync.
+    /// Makes the content of the file `name` durable, once [`sync_settled`](Self::sync_settled) has been called. An
+    /// entry of another kind needs no sync.
     pub(crate) fn sync_file(&self, name: &[u8]) -> Result<()> {
         self.0.sync_file(name)
+    }
+
+    /// Makes durable what was synced in this way, on the same file system.
+    pub(crate) fn sync_settled(&self) -> Result<()> {
+        self.0.sync_settled()
     }
 
     /// Makes everything durable that was written so far to the file system of the directory.

@@ -25,12 +25,9 @@ pub enum Sharing {
 /// at `to`, or if the file system can do neither.
 pub(crate) fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
     let source = open_own(from, OwnAccess::Read)?;
-    let target = open_own(to, OwnAccess::CreateNew)?;
-    if system::clone_blocks(&target, &source).is_ok() {
-        target.sync_all()?;
+    if system::share_blocks(&source, to).is_ok() {
         return Ok(Sharing::Blocks);
     }
-    std::fs::remove_file(to)?;
     std::fs::hard_link(from, to)?;
     Ok(Sharing::File)
 }
@@ -191,6 +188,15 @@ pub fn read_exact_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<()>
 #[inline]
 pub fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
     system::write_all_at(file, data, offset)
+}
+
+/// Whether a sync that is to last needs a call of its own. SQLite is told so.
+pub(crate) const FULL_SYNC: bool = system::FULL_SYNC;
+
+/// Gives a file's bytes and length to the medium. They are durable once any file of the same file system has been
+/// synced with [`File::sync_data`] after that. Where that is one call, this is it.
+pub(crate) fn settle(file: &File) -> io::Result<()> {
+    system::settle(file)
 }
 
 /// Makes the names in a directory durable.

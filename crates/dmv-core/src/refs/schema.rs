@@ -7,8 +7,8 @@ use super::RefsError;
 use crate::locks::{self, Holder};
 use crate::path::PathError;
 use crate::platform::{
-    FileTime, LOCKLESS_SQLITE, OddKind, OwnAccess, bytes_of, is_network_disk, is_read_only_disk,
-    may_read, may_write, open_own, stat_at_unfollowed,
+    FULL_SYNC, FileTime, LOCKLESS_SQLITE, OddKind, OwnAccess, bytes_of, is_network_disk,
+    is_read_only_disk, may_read, may_write, open_own, stat_at_unfollowed,
 };
 use crate::threads;
 use rusqlite::config::DbConfig;
@@ -434,6 +434,10 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
         };
         conn.pragma_update(None, "journal_mode", mode)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
+        if FULL_SYNC {
+            conn.pragma_update(None, "fullfsync", true)?;
+            conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+        }
     }
     Ok(())
 }

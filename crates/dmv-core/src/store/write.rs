@@ -581,9 +581,9 @@ impl<'s> StoreWriter<'s> {
             let mut state = lock(&lane.state);
             self.close_segment(lane, &mut state)?;
             for touched in &state.touched {
-                // A failed sync does not show which bytes were lost. It is never tried again, and
-                // nothing more is written to the pack.
-                if let Err(source) = touched.file.sync().context("sync", &touched.path) {
+                // The operation that names the objects is synced after them. A failed sync does not show which bytes
+                // were lost. It is never tried again, and nothing more is written to the pack.
+                if let Err(source) = touched.file.settle().context("sync", &touched.path) {
                     if touched.is_unlisted {
                         // No catalogue lists it, and the next job must not take it over.
                         let _ = self.store.files().vfs.remove(&touched.path);

@@ -1,17 +1,13 @@
 //! Directories by file descriptors.
 
+use super::own_calls;
 use super::stat::from_stat;
 use crate::platform::{FileKind, FileStat, SystemError};
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, RenameFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Size of the buffer that directory entries are read into.
-const LIST_BUFFER_BYTES: usize = 64 << 10;
-/// How often a lookup that met a rename is tried again.
-const RETRIES: usize = 32;
 const OPEN_DIR: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -38,18 +34,10 @@ impl Dir {
             let fd = rustix::fs::openat(&self.0, rel, OPEN_DIR, Mode::empty())?;
             return Ok(Dir(fd));
         }
-        let beneath =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..RETRIES {
-            match rustix::fs::openat2(&self.0, rel, OPEN_DIR, Mode::empty(), beneath) {
-                // A rename took place during the lookup, so the kernel cannot guarantee the path.
-                Err(Errno::AGAIN) => continue,
-                // The call does not exist here, or the path is too long for it: go component by
-                // component.
-                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::NAMETOOLONG) => break,
-                other => return Ok(Dir(other?)),
-            }
+        if let Some(opened) = own_calls::open_beneath(&self.0, rel, OPEN_DIR) {
+            return opened.map(Dir);
         }
+        // Component by component.
         let mut names = rel.split(|b| *b == b'/');
         let first = names.next().expect("split yields at least one part");
         let mut fd = rustix::fs::openat(&self.0, first, OPEN_DIR, Mode::empty())?;
@@ -60,17 +48,10 @@ impl Dir {
     }
 
     pub fn each_name(&self, mut each: impl FnMut(&[u8], FileKind) -> Result<()>) -> Result<()> {
-        rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Start(0))?;
-        let mut buffer = Vec::with_capacity(LIST_BUFFER_BYTES);
-        let mut entries = RawDir::new(&self.0, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                each(name, entry.file_type().into())?;
-            }
-        }
-        Ok(())
+        own_calls::each_entry(&self.0, |name, kind| match name {
+            b"." | b".." => Ok(()),
+            name => each(name, kind),
+        })
     }
 
     pub fn stat(&self) -> Result<FileStat> {
@@ -146,14 +127,18 @@ impl Dir {
         // A symlink cannot be opened and needs no sync of its own.
         match self.open_file(name) {
             Ok((file, stat)) if stat.kind == FileKind::File => {
-                file.sync_data().map_err(|e| SystemError::of(&e))
+                own_calls::settle(&file).map_err(|e| SystemError::of(&e))
             }
             _ => Ok(()),
         }
     }
 
     pub fn sync_filesystem(&self) -> Result<()> {
-        Ok(rustix::fs::syncfs(&self.0)?)
+        own_calls::sync_filesystem(&self.0)
+    }
+
+    pub fn sync_settled(&self) -> Result<()> {
+        own_calls::sync_settled(&self.0)
     }
 
     pub fn tells_name_changes(&self) -> bool {

@@ -9,30 +9,12 @@ use std::path::Path;
 
 pub const LOCKLESS_SQLITE: &str = "unix-none";
 
-/// NFS, SMB1, CIFS, SMB2, AFS, 9P, Ceph.
-const NETWORK: [u64; 7] = [
-    0x6969,
-    0x517b,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x5346_414f,
-    0x0102_1997,
-    0x00c3_6400,
-];
-
 /// Returns the number that statfs reports for the file system of an open file.
 // The type of the field differs between machines.
 #[allow(clippy::unnecessary_cast)]
 pub fn magic(file: impl AsFd) -> Option<u64> {
     let disk = rustix::fs::fstatfs(file).ok()?;
     Some(disk.f_type as u64 & 0xffff_ffff)
-}
-
-pub fn is_network_disk(dir: &Path) -> bool {
-    File::open(dir)
-        .ok()
-        .and_then(magic)
-        .is_some_and(|magic| NETWORK.contains(&magic))
 }
 
 pub fn is_read_only_disk(path: &Path) -> bool {

@@ -1,23 +1,18 @@
 //! Single files, by file descriptors and the standard library.
 
 use super::disk::magic;
+use super::own_calls::start_writeback;
 use super::stat::{from_metadata, from_stat};
 use crate::platform::{FileStat, FileTime};
-#[cfg(target_os = "linux")]
-use fiemap::{Fiemap, FiemapExtentFlags};
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Timespec, Timestamps};
+use rustix::fs::{Mode, OFlags, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Number of the file system in memory.
-#[cfg(target_os = "linux")]
-const TMPFS: u64 = 0x0102_1994;
 /// The umask where the system does not tell it.
 const USUAL_UMASK: u32 = 0o022;
 pub const TIME_STEP_NANOS: u32 = 1;
@@ -32,49 +27,8 @@ pub fn open_without_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<Fi
     how.custom_flags(flags.bits() as i32).open(path)
 }
 
-#[cfg(target_os = "linux")]
-pub fn unnamed_file(dir: &Path) -> io::Result<File> {
-    let how = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(dir, how, Mode::RUSR | Mode::WUSR)?.into())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn unnamed_file(_: &Path) -> io::Result<File> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 pub fn readable_by_all(how: &mut OpenOptions) {
     how.mode(0o644);
-}
-
-/// Makes `to`, which is empty, share all blocks of `from`.
-#[cfg(target_os = "linux")]
-pub fn clone_blocks(to: &File, from: &File) -> io::Result<()> {
-    Ok(rustix::fs::ioctl_ficlone(to, from)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn clone_blocks(_: &File, _: &File) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(target_os = "linux")]
-pub fn copy_range(from: &File, mut at: u64, to: &File, mut to_at: u64, len: u64) -> io::Result<()> {
-    let end = at + len;
-    while at < end {
-        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-        match rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut to_at), left) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn copy_range(_: &File, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[inline]
@@ -88,34 +42,6 @@ pub fn stat_at(path: &Path) -> io::Result<FileStat> {
 
 pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
     Ok(from_metadata(&std::fs::symlink_metadata(path)?))
-}
-
-/// Counts the extents that the system calls shared.
-#[cfg(target_os = "linux")]
-pub fn shared_bytes(file: &File, size: u64) -> io::Result<u64> {
-    let mut shared = 0;
-    for extent in Fiemap::new(file) {
-        let extent = match extent {
-            // It knows no such question, and no shared blocks.
-            Err(_) if magic(file) == Some(TMPFS) => return Ok(0),
-            extent => extent?,
-        };
-        if extent.fe_flags.contains(FiemapExtentFlags::SHARED) {
-            shared += bytes_within(extent.fe_logical, extent.fe_length, size);
-        }
-    }
-    Ok(shared)
-}
-
-/// Returns how many bytes of an extent belong to a file of this size. Its last block may be longer than the file.
-#[cfg(target_os = "linux")]
-fn bytes_within(at: u64, len: u64, size: u64) -> u64 {
-    at.saturating_add(len).min(size).saturating_sub(at)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn shared_bytes(_: &File, _: u64) -> io::Result<u64> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 pub fn has_hole(file: &File, size: u64) -> bool {
@@ -138,7 +64,7 @@ pub fn next_data(file: &File, at: u64, size: u64) -> Option<(u64, u64)> {
 }
 
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
-    let mode = Mode::from_raw_mode(mode & 0o777);
+    let mode = Mode::from_raw_mode((mode & 0o777) as _);
     Ok(rustix::fs::fchmod(file, mode)?)
 }
 
@@ -210,12 +136,6 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-pub fn start_writeback(file: &File, offset: u64, len: u64) {
-    // `DONTNEED` makes Linux start to write the range's dirty pages; pages that are still dirty
-    // stay cached. A failure only loses the early start.
-    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
-}
-
 /// Linux updates a file's times at the first write to a clean page. Further writes to the dirty page
 /// change nothing until the system starts to write the page to the disk, up to 35 seconds later by
 /// default. This starts it.
@@ -245,29 +165,4 @@ pub fn is_reader_gone(pipe: impl AsFd) -> bool {
     let mut asked = [PollFd::new(&pipe, PollFlags::empty())];
     let told = rustix::event::poll(&mut asked, Some(&Timespec::default()));
     told.is_ok() && asked[0].revents().intersects(PollFlags::ERR)
-}
-
-pub fn widen_pipe(pipe: impl AsFd, bytes: usize) {
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::bytes_within;
-
-    #[test]
-    fn only_bytes_of_the_file_count_as_shared() {
-        for (at, len, size, expected) in [
-            (0, 4096, 8192, 4096),
-            (4096, 4096, 8192, 4096),
-            (4096, 4096, 5000, 904),
-            (8192, 4096, 8192, 0),
-            (12288, 4096, 8192, 0),
-            (0, 0, 8192, 0),
-            (4096, u64::MAX, 8192, 4096),
-            (u64::MAX, 1, u64::MAX, 0),
-        ] {
-            assert_eq!(bytes_within(at, len, size), expected, "{at} {len} {size}");
-        }
-    }
 }

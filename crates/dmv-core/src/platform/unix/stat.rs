@@ -54,7 +54,7 @@ pub fn from_stat(stat: &rustix::fs::Stat) -> FileStat {
 
 pub fn from_metadata(meta: &Metadata) -> FileStat {
     FileStat {
-        kind: FileType::from_raw_mode(meta.mode()).into(),
+        kind: FileType::from_raw_mode(meta.mode() as _).into(),
         exec: meta.mode() & 0o100 != 0,
         mode: meta.mode() & 0o7777,
         nlink: meta.nlink() as u32,

@@ -1,18 +1,17 @@
-//! Extended attributes of the namespace `user`. No other namespace is ever read or written.
+//! Extended attributes that users and their programs give to files.
 
+use super::own_calls::{NO_SUCH_ATTRIBUTE, system_name, user_name};
 use crate::platform::UserAttributes;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 
-/// The namespace, with what separates it from the name.
-const USER: &str = "user.";
 /// The name of an attribute that hardly any file has.
-const PROBE: &str = "user.dmv.probe";
+const PROBE: &[u8] = b"dmv.probe";
 /// Bytes of names that one look at a file takes: more than almost every file has.
 const FEW_NAMES_BYTES: usize = 512;
-/// Bytes of names that Linux tells of one file at most.
+/// Bytes of names that the system tells of one file at most.
 const MOST_NAMES_BYTES: usize = 64 << 10;
 
 pub fn has_attributes(file: &File) -> bool {
@@ -25,8 +24,8 @@ pub fn has_attributes(file: &File) -> bool {
 }
 
 fn user_names(names: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let all = names.split(|b| *b == 0);
-    all.filter_map(|name| name.strip_prefix(USER.as_bytes()))
+    let all = names.split(|b| *b == 0).filter(|name| !name.is_empty());
+    all.filter_map(user_name)
 }
 
 pub fn user_attributes(
@@ -46,18 +45,18 @@ pub fn user_attributes(
         Err(e) => return Err(e.into()),
     };
     // Where there are no such attributes, Linux lists none, and only asking for one fails.
-    let ask = || fgetxattr(file, PROBE, &mut [0_u8; 0][..]);
+    let ask = || fgetxattr(file, system_name(PROBE), &mut [0_u8; 0][..]);
     if user_names(names).next().is_none() && matches!(ask(), Err(Errno::NOTSUP | Errno::NOSYS)) {
         return Ok(None);
     }
     let mut found = UserAttributes::default();
     let (mut value, mut left) = (vec![0; most + 1], most);
     for name in user_names(names).filter(|name| wanted(name)) {
-        let read = fgetxattr(file, [USER.as_bytes(), name].concat(), &mut value[..]);
+        let read = fgetxattr(file, system_name(name), &mut value[..]);
         let len = match read {
             Ok(len) => len,
             // It was removed in the meantime.
-            Err(Errno::NODATA) => continue,
+            Err(NO_SUCH_ATTRIBUTE) => continue,
             Err(Errno::RANGE) => most + 1,
             Err(e) => return Err(e.into()),
         };
@@ -72,6 +71,6 @@ pub fn user_attributes(
 }
 
 pub fn set_attribute(file: &File, name: &str, value: &[u8]) -> io::Result<()> {
-    let name = [USER, name].concat();
+    let name = system_name(name.as_bytes());
     Ok(fsetxattr(file, name, value, XattrFlags::empty())?)
 }

@@ -296,6 +296,10 @@ impl Dir {
             .map_err(|e| SystemError::of(&e))
     }
 
+    pub fn sync_settled(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What other programs have seen so far does not count: the system may note the time later.
     pub fn tells_name_changes(&self) -> bool {
         false

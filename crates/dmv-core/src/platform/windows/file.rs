@@ -53,6 +53,17 @@ pub fn usual_permissions() -> Option<Permissions> {
     None
 }
 
+/// Every sync is one of the medium.
+pub const FULL_SYNC: bool = false;
+
+pub fn settle(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
+pub fn share_blocks(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub fn clone_blocks(_: &File, _: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -27,11 +27,11 @@ pub use self::disk::{
 };
 pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
-    TIME_STEP_NANOS, append_only, clone_blocks, closed_to_others, copy_range, has_hole,
+    FULL_SYNC, TIME_STEP_NANOS, append_only, clone_blocks, closed_to_others, copy_range, has_hole,
     is_reader_gone, next_data, open_unfollowed, open_without_waiting, read_at, read_exact_at,
     readable_by_all, rename, same_file, set_directory_permissions, set_modified, set_permissions,
-    shared_bytes, start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir, umask,
-    unnamed_file, usual_permissions, wait_for_write, widen_pipe, write_all_at,
+    settle, share_blocks, shared_bytes, start_writeback, stat_at, stat_at_unfollowed, stat_of,
+    sync_dir, umask, unnamed_file, usual_permissions, wait_for_write, widen_pipe, write_all_at,
     write_mapped_pages_back,
 };
 pub use self::holder::holder_of;

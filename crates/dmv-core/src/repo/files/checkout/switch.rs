@@ -646,7 +646,7 @@ pub fn sync_each(root: &SafeDir, paths: &mut dyn Iterator<Item = &[u8]>) -> Resu
             dir.sync_file(name)?;
         }
     }
-    Ok(())
+    Ok(root.sync_settled()?)
 }
 
 /// Notes what has to be at a path before a step changes it.
