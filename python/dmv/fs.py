@@ -11,7 +11,7 @@ import io
 import os
 import threading
 from datetime import datetime
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
@@ -25,7 +25,8 @@ class _Ahead:
     """Files that were read before they are asked for, because somebody reads a directory file by file.
 
     A second question about the same directory, for a later name, begins it. If most of what was read ahead is used, more
-    is read the next time, also in the next directory; if not, nothing is, until longer runs show that it is worth it.
+    is read the next time, also of the directories that follow; if not, nothing is, until longer runs show that it is
+    worth it. Directories that are read in another order than that of their names are read ahead one by one.
     """
 
     _LEAST, _MOST = 256 << 10, 4 << 20
@@ -37,6 +38,9 @@ class _Ahead:
         self._budget = 0
         self._last = ""
         self._run, self._needed = 0, 1
+        #: Batches that have been used up one after the other, and how many it takes to read on in further directories.
+        self._batches, self._needed_batches = 0, 1
+        self._is_further = False
 
     def get(self, path: str) -> Optional[bytes]:
         content = self._files.get(path)
@@ -44,21 +48,33 @@ class _Ahead:
             self._unused.discard(path)
         return content
 
-    def budget(self, path: str) -> int:
-        """Return how many bytes to read ahead with a file that :meth:`get` does not have."""
+    @property
+    def is_running(self) -> bool:
+        """Whether the last question brought several files."""
+        return len(self._files) > 1
+
+    def budget(self, path: str) -> Tuple[int, bool]:
+        """Return how many bytes to read ahead with a file that :meth:`get` does not have, and whether to go on behind the
+        end of its directory."""
         with self._lock:
             same = path.rpartition("/")[0] == self._last.rpartition("/")[0]
             self._run = self._run + 1 if same and path > self._last else 0
             self._last = path
             if self._files:
-                if 2 * len(self._unused) > len(self._files):
-                    self._budget, self._run, self._needed = 0, 0, min(2 * self._needed, 64)
-                else:
+                if 2 * len(self._unused) <= len(self._files):
                     self._budget, self._needed = min(4 * self._budget, self._MOST), 1
+                    self._batches += 1
+                elif self._is_further:
+                    self._budget, self._batches = self._LEAST, 0
+                    self._needed_batches = min(4 * self._needed_batches, 256)
+                else:
+                    self._budget, self._run, self._needed = 0, 0, min(2 * self._needed, 64)
+                    self._batches = 0
                 self._files, self._unused = {}, set()
             elif self._run >= self._needed:
                 self._budget = self._LEAST
-            return self._budget
+            self._is_further = self._batches >= self._needed_batches
+            return self._budget, self._is_further
 
     def keep(self, files: Dict[str, bytes], path: str) -> None:
         with self._lock:
@@ -224,16 +240,36 @@ class DmvFileSystem(AbstractFileSystem):
         if content is not None:
             return content
         path = self._strip_protocol(path)
-        ahead = self._ahead.budget(path) if self._is_fixed else 0
-        if ahead:
-            try:
-                files = self.repository.read_ahead(self._place(path), ahead)
-                self._ahead.keep(files, path)
-                return files[path]
-            except (DmvError, KeyError):
-                # It may be about another file.
-                pass
-        return self._read(path, 0, None)
+        content = self._read_on(path)
+        return self._read(path, 0, None) if content is None else content
+
+    def _small(self, path: str) -> Optional[bytes]:
+        """Return the content of a file if it is small."""
+        content = self._ahead.get(path)
+        if content is None and self._ahead.is_running and path not in self._entries:
+            # This takes as long as to ask for its size.
+            content = self._read_on(path, _SMALL)
+        if content is None:
+            info = self.info(path)
+            if info.get("kind") in _FILES and info["size"] <= _SMALL:
+                content = self._whole(path)
+        return content
+
+    def _read_on(self, path: str, most: Optional[int] = None) -> Optional[bytes]:
+        """Return the content of a file, unless it has more than ``most`` bytes, and keep that of files behind it."""
+        ahead, further = self._ahead.budget(path) if self._is_fixed else (0, False)
+        if not ahead:
+            return None
+        try:
+            files = self.repository.read_ahead(self._place(path), ahead, further, None if most is None else most + 1)
+        except DmvError:
+            # It may be about another file.
+            return None
+        content = files.get(path)
+        if content is None or most is not None and len(content) > most:
+            return None
+        self._ahead.keep(files, path)
+        return content
 
     def _read(self, path: str, start: int, end: Optional[int]) -> bytes:
         try:
@@ -254,11 +290,7 @@ class DmvFileSystem(AbstractFileSystem):
              compression: Optional[str] = None, **options: Any) -> Any:
         if mode == "rb" and compression is None and not options:
             path = self._strip_protocol(path)
-            content = self._ahead.get(path)
-            if content is None:
-                info = self.info(path)
-                if info.get("kind") in _FILES and info["size"] <= _SMALL:
-                    content = self._whole(path)
+            content = self._small(path)
             if content is not None:
                 return SmallFile(self, path, content)
         return super().open(path, mode, block_size, cache_options, compression, **options)

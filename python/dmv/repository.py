@@ -146,12 +146,17 @@ class Repository:
                 out.extend(content for _, content in _parts(self.call("cat", place=some)))
         return out
 
-    def read_ahead(self, place: PathLike, ahead: int) -> Dict[str, bytes]:
+    def read_ahead(
+        self, place: PathLike, ahead: int, further: bool = False, end: Optional[int] = None
+    ) -> Dict[str, bytes]:
         """Return a file of a commit by its path, and further files of its directory of ``ahead`` bytes together.
 
-        They begin with the files that follow it. What is not here is left out.
+        They begin with the files that follow it. With ``further``, they are those that follow it in the order of
+        :meth:`ls` with ``recursive``, also in other directories. What is not here is left out. A file with more bytes
+        than ``end`` ends there, and is the only one.
         """
-        return dict(_parts(self.call("cat", place=place, ahead=ahead)))
+        asked = {"range": None if end is None else f"0-{end}", "further": further or None}
+        return dict(_parts(self.call("cat", place=place, ahead=ahead, **asked)))
 
     def pieces(self, place: PathLike, start: int = 0, end: Optional[int] = None, size: int = PIECE) -> Iterator[bytes]:
         """Yield the content of a file in a commit in pieces, so that memory stays bounded."""

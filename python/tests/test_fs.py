@@ -151,6 +151,49 @@ def test_files_in_order_are_read_ahead(repo, monkeypatch):
     assert len(asked) < 10
 
 
+def test_directories_in_order_are_read_ahead_together(repo, monkeypatch):
+    content = {}
+    for directory in range(20):
+        (pathlib.Path(repo.root) / f"many{directory}" / "deep").mkdir(parents=True)
+        for n in range(20):
+            path = f"many{directory}/{'deep/' if n % 2 else ''}{n}"
+            content[path] = b"%d" % n * 100
+            (pathlib.Path(repo.root) / path).write_bytes(content[path])
+    repo.commit("many")
+    asked = []
+    call = repo.call
+    monkeypatch.setattr(repo, "call", lambda *args, **params: asked.append(args) or call(*args, **params))
+
+    def questions(order):
+        fs = repo.fs("main")
+        asked.clear()
+        for path in order:
+            with fs.open(path) as file:
+                assert file.read() == content[path]
+        return len(asked)
+
+    assert questions(sorted(content)) < 10
+    # In the order of numbers, each directory of files costs one question, and few are in vain.
+    numbers = sorted(content, key=lambda path: (int(path.split("/")[0][4:]), path.count("/"), path))
+    assert questions(numbers) < 50
+
+
+def test_a_large_file_among_small_ones_is_not_cut(repo):
+    many = pathlib.Path(repo.root) / "many"
+    many.mkdir()
+    content = {f"many/{n:03}": os.urandom(300_000 if n % 50 == 40 else 262_144 if n == 90 else n) for n in range(100)}
+    for path, data in content.items():
+        (many / path.rpartition("/")[2]).write_bytes(data)
+    repo.commit("many")
+    fs = repo.fs("main")
+    for path in content:
+        with fs.open(path) as file:
+            assert file.read() == content[path], path
+    for wrong in ("many", "many/none"):
+        with pytest.raises(OSError):
+            fs.open(wrong)
+
+
 def test_where_the_order_shows_nothing_little_is_read_for_nothing(repo, monkeypatch):
     many = pathlib.Path(repo.root) / "many"
     many.mkdir()

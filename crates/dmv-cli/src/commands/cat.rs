@@ -6,13 +6,14 @@ use crate::partial_repository::lacks;
 use crate::path_arguments::{PlaceIn, next_place};
 use crate::prelude::*;
 use dmv_core::merge::entry_of;
+use dmv_core::object::ObjectError;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
 use dmv_core::repo::{Location, LookError, blob_of};
 use dmv_core::worktree::join;
 use std::io;
 use std::ops::Range;
 
-/// How many entries of a directory are looked at for `--ahead`.
+/// How many entries of directories are looked at for `--ahead`.
 const MAX_AHEAD: usize = 4096;
 
 /// Print files from commits
@@ -38,6 +39,9 @@ pub struct Args {
     /// follow it
     #[arg(long, value_name = "SIZE", value_parser = size_option, conflicts_with = "side")]
     ahead: Option<u64>,
+    /// With --ahead: print what follows the last one in the order of `dmv ls -r`, also in other directories
+    #[arg(long, requires = "ahead")]
+    further: bool,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -73,7 +77,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         printed = Some((place, bytes == entry.size));
     }
     if let (Some(most), Some((place, true))) = (args.ahead, printed) {
-        print_others(context, &repo, &place, most)?;
+        let mut printer = AheadPrinter {
+            context,
+            repo: &repo,
+            is_partial: repo.is_partial(),
+            most,
+            left: most,
+            looked_at: 0,
+        };
+        if args.further {
+            printer.print_on(following(&repo, &place)?)?;
+        } else {
+            printer.print_directory(&place)?;
+        }
     }
     Ok(EXIT_OK)
 }
@@ -116,11 +132,20 @@ fn print(
         context.ui.out().write_all(bytes)?;
         return Ok(bytes.len() as u64);
     }
-    let blob = blob_of(entry);
     supplied(context, repo, "reading", || {
-        repo.check_range_here(path, blob, range.clone())
+        repo.check_range_here(path, blob_of(entry), range.clone())
     })?;
-    match repo.cat(blob, Some(range), &mut StoppableOutput(context)) {
+    write(context, repo, entry, range)
+}
+
+/// Prints bytes of a file that are here.
+fn write(
+    context: &Context,
+    repo: &Repo,
+    entry: &TreeEntry,
+    range: Range<u64>,
+) -> Result<u64, Failure> {
+    match repo.cat(blob_of(entry), Some(range), &mut StoppableOutput(context)) {
         Err(_) if context.job.is_cancelled() => Err(RepoError::Cancelled.into()),
         done => Ok(done?),
     }
@@ -151,31 +176,124 @@ fn tell(context: &Context, path: &RepoPath, bytes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the other files of a directory, as far as they are here and fit into `most` bytes. They begin behind this one.
-fn print_others(context: &Context, repo: &Repo, after: &PlaceIn, most: u64) -> Result<(), Failure> {
-    let (Some(dir), Some(name)) = (after.path.parent(), after.path.file_name()) else {
-        return Ok(());
-    };
-    let located = repo.locate(&after.revision, &after.commit, &dir)?;
+/// The entries of a directory behind one of them.
+struct Rest<'r> {
+    dir: RepoPath,
+    entries: TreeIter<'r>,
+}
+
+/// Returns what follows `name` in the directory `dir`.
+fn rest<'r>(
+    repo: &'r Repo,
+    place: &PlaceIn,
+    dir: RepoPath,
+    name: &[u8],
+) -> Result<Option<Rest<'r>>, Failure> {
+    let located = repo.locate(&place.revision, &place.commit, &dir)?;
     let Some(tree) = located.tree() else {
-        return Ok(());
+        return Ok(None);
     };
-    let mut left = most;
-    let following = TreeIter::starting_at(repo.objects(), tree, name).skip(1);
-    let is_before = |entry: &Result<TreeEntry, _>| {
-        (entry.as_ref()).map_or(true, |entry| entry.name.as_bytes() < name)
-    };
-    let before = TreeIter::new(repo.objects(), tree).take_while(is_before);
-    for entry in following.chain(before).take(MAX_AHEAD) {
-        let entry = entry.map_err(RepoError::from)?;
-        let is_file = matches!(entry.kind, Kind::File | Kind::Executable);
-        if is_file && entry.size <= left && !(repo.is_partial() && lacks(repo, &entry)) {
-            let path = Repo::parse_path(&join(dir.as_bytes(), entry.name.as_bytes()))?;
-            left -= print(context, repo, &path, &entry, None)?;
-            tell(context, &path, entry.size)?;
-        }
+    let mut entries = TreeIter::starting_at(repo.objects(), tree, name);
+    entries.next().transpose().map_err(RepoError::from)?;
+    Ok(Some(Rest { dir, entries }))
+}
+
+/// Returns what follows a file, in its directory and in each one above, from the root down.
+fn following<'r>(repo: &'r Repo, after: &PlaceIn) -> Result<Vec<Rest<'r>>, Failure> {
+    let mut out = Vec::new();
+    let mut at = after.path.clone();
+    while let (Some(dir), Some(name)) = (at.parent(), at.file_name()) {
+        out.extend(rest(repo, after, dir.clone(), name)?);
+        at = dir;
     }
-    Ok(())
+    out.reverse();
+    Ok(out)
+}
+
+/// Prints files that nobody has asked for yet, as far as they are here and fit.
+struct AheadPrinter<'a> {
+    context: &'a Context,
+    repo: &'a Repo,
+    is_partial: bool,
+    most: u64,
+    /// Bytes that still fit.
+    left: u64,
+    looked_at: usize,
+}
+
+impl<'a> AheadPrinter<'a> {
+    /// Prints the other files of the directory of a file. They begin behind it.
+    fn print_directory(&mut self, after: &PlaceIn) -> Result<(), Failure> {
+        let (Some(dir), Some(name)) = (after.path.parent(), after.path.file_name()) else {
+            return Ok(());
+        };
+        let Some(Rest { dir, entries }) = rest(self.repo, after, dir, name)? else {
+            return Ok(());
+        };
+        for entry in entries {
+            if !self.print(&dir, &entry.map_err(RepoError::from)?)? {
+                return Ok(());
+            }
+        }
+        let located = self.repo.locate(&after.revision, &after.commit, &dir)?;
+        let before =
+            (located.tree().into_iter()).flat_map(|tree| TreeIter::new(self.repo.objects(), tree));
+        for entry in before {
+            let entry = entry.map_err(RepoError::from)?;
+            if entry.name.as_bytes() >= name || !self.print(&dir, &entry)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints what follows, also in other directories.
+    fn print_on(&mut self, mut rest: Vec<Rest<'a>>) -> Result<(), Failure> {
+        while let Some(Rest { dir, entries }) = rest.last_mut() {
+            let entry = match entries.next() {
+                // Directories that are absent here have nothing to read.
+                Some(Err(ObjectError::Missing { .. })) if self.is_partial => None,
+                next => next.transpose().map_err(RepoError::from)?,
+            };
+            let Some(entry) = entry else {
+                rest.pop();
+                continue;
+            };
+            if !self.print(dir, &entry)? {
+                return Ok(());
+            }
+            if entry.kind == Kind::Directory {
+                let dir = below(dir, &entry)?;
+                let entries = TreeIter::new(self.repo.objects(), entry.id);
+                rest.push(Rest { dir, entries });
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints a file if it is here and fits. Returns whether to go on.
+    fn print(&mut self, dir: &RepoPath, entry: &TreeEntry) -> Result<bool, Failure> {
+        self.looked_at += 1;
+        let is_file = matches!(entry.kind, Kind::File | Kind::Executable);
+        if is_file && self.left < entry.size && entry.size <= self.most {
+            // It would fit the next time. A larger one never does, so it is passed over.
+            return Ok(false);
+        }
+        let is_here = || !(self.is_partial && lacks(self.repo, entry));
+        if is_file && entry.size <= self.left && is_here() {
+            let path = below(dir, entry)?;
+            self.left -= write(self.context, self.repo, entry, 0..entry.size)?;
+            tell(self.context, &path, entry.size)?;
+        }
+        Ok(self.left > 0 && self.looked_at < MAX_AHEAD)
+    }
+}
+
+fn below(dir: &RepoPath, entry: &TreeEntry) -> Result<RepoPath, Failure> {
+    Ok(Repo::parse_path(&join(
+        dir.as_bytes(),
+        entry.name.as_bytes(),
+    ))?)
 }
 
 /// What a conflict has on one side.

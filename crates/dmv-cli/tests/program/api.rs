@@ -122,6 +122,86 @@ fn what_is_no_request_is_refused_and_the_session_goes_on() -> Outcome {
     Ok(())
 }
 
+/// The paths that `cat` returns for a file of `@`, and the bytes of each.
+fn read_on(
+    session: (&mut ChildStdin, &mut BufReader<ChildStdout>),
+    path: &str,
+    options: &str,
+) -> Outcome<Vec<(String, u64)>> {
+    let (requests, answers) = session;
+    writeln!(
+        requests,
+        r#"{{"jsonrpc":"2.0","id":1,"method":"cat","params":{{"place":"@:{path}",{options}}}}}"#
+    )?;
+    let answer = answer(answers)?;
+    let output = answer["result"]["output"].as_array();
+    let output = output.ok_or_else(|| answer.to_string())?.iter();
+    let of = |one: &Value| Some((one["path"].as_str()?.to_owned(), one["bytes"].as_u64()?));
+    Ok(output.filter_map(of).collect())
+}
+
+#[test]
+fn cat_reads_ahead_in_a_directory_and_further() -> Outcome {
+    let place = Place::with_repository()?;
+    for path in ["a", "b/1", "b/2", "b/c/deep", "b/d", "e/last"] {
+        place.write(path, "x".repeat(10))?;
+    }
+    place.write("b/large", "x".repeat(1000))?;
+    place.commit("first")?;
+    let (mut api, mut requests, mut answers) = session(&place)?;
+    let mut read = |path: &str, options: &str| -> Outcome<String> {
+        let read = read_on((&mut requests, &mut answers), path, options)?;
+        let shown = read.iter().map(|(path, bytes)| format!("{path}={bytes}"));
+        Ok(shown.collect::<Vec<_>>().join(" "))
+    };
+    // In the directory, also what stands before it. The large file does not fit.
+    assert_eq!(read("b/2", r#""ahead":100"#)?, "b/2=10 b/d=10 b/1=10");
+    // Further, all that follows, in the order of `ls -r`; a file that never fits is left out.
+    assert_eq!(
+        read("b/1", r#""ahead":100,"further":true"#)?,
+        "b/1=10 b/2=10 b/c/deep=10 b/d=10 e/last=10"
+    );
+    assert_eq!(
+        read("a", r#""ahead":25,"further":true"#)?,
+        "a=10 b/1=10 b/2=10"
+    );
+    assert_eq!(
+        read("a", r#""ahead":2000,"further":true"#)?,
+        "a=10 b/1=10 b/2=10 b/c/deep=10 b/d=10 b/large=1000 e/last=10"
+    );
+    // The last file, and one that was not read to its end, have nothing behind them.
+    assert_eq!(
+        read("e/last", r#""ahead":100,"further":true"#)?,
+        "e/last=10"
+    );
+    let cut = r#""ahead":100,"further":true,"range":"0-9""#;
+    assert_eq!(read("b/1", cut)?, "b/1=9");
+    drop(requests);
+    assert!(api.wait()?.success());
+
+    // A partial clone has nothing to read in directories that are absent.
+    place.ok(&[
+        "clone", "--subset", "e", "--subset", "a", "--", ".", "../part",
+    ])?;
+    let mut partial = place
+        .command(&["-C", "../part", "--offline", "api"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut requests = partial.stdin.take().ok_or("no input")?;
+    let mut answers = BufReader::new(partial.stdout.take().ok_or("no output")?);
+    assert_eq!(answer(&mut answers)?["method"], "hello");
+    let read = read_on(
+        (&mut requests, &mut answers),
+        "a",
+        r#""ahead":100,"further":true"#,
+    )?;
+    assert_eq!(read, [("a".to_owned(), 10), ("e/last".to_owned(), 10)]);
+    drop(requests);
+    assert!(partial.wait()?.success());
+    Ok(())
+}
+
 #[test]
 fn thousands_of_requests_of_a_client_that_does_not_read_are_all_answered() -> Outcome {
     let place = Place::with_repository()?;
