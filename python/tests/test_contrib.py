@@ -8,8 +8,17 @@ import subprocess
 import sys
 
 import dmv
+import pytest
 
 CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
+
+
+def skip(why):
+    """Say that a test does nothing, also where `.ci/run` lists such tests."""
+    if "DMV_SKIPPED" in os.environ:
+        with open(os.environ["DMV_SKIPPED"], "a") as skipped:
+            skipped.write(f"skipped: {why}\n")
+    pytest.skip(f"skipped: {why}")
 
 
 def start(repo, *options):
@@ -107,3 +116,28 @@ def test_a_directory_for_a_job_and_its_key(repo, tmp_path):
     assert os.listdir(tmp_path / "out2" / "shots") == ["z.exr"]
     subset("tree", "none", meta, code=1)
     subset("tree", "--all", meta, code=2)
+
+
+def test_the_extension_of_vs_code_with_a_stand_in_for_the_editor():
+    if shutil.which("node") is None:
+        skip("the extension of VS Code: node is not installed")
+    program = os.environ.get("DMV") or shutil.which("dmv")
+    done = subprocess.run(
+        ["node", "--test", "test/extension.test.js"], cwd=CONTRIB / "vscode", capture_output=True, text=True,
+        env={**os.environ, "DMV": program},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_extension_of_vs_code_fits_the_types_of_the_editor():
+    if not (CONTRIB / "vscode" / "node_modules" / ".bin" / "tsc").exists():
+        skip("the types of VS Code: 'npm install' in contrib/vscode has not run")
+    done = subprocess.run(["npm", "run", "check"], cwd=CONTRIB / "vscode", capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_programs_stay_small():
+    for path in [*CONTRIB.glob("*/*.py"), *CONTRIB.glob("*/*.sh")]:
+        assert len(path.read_text().splitlines()) <= 400, path
+    extension = ["client.js", "extension.js"]
+    assert sum(len((CONTRIB / "vscode" / name).read_text().splitlines()) for name in extension) <= 400
