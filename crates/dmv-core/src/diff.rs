@@ -180,6 +180,24 @@ fn diff_dirs<V: DiffVisitor + ?Sized>(
     Ok(ControlFlow::Continue(()))
 }
 
+/// Returns the names whose entries differ in two directories, with both entries, the old one first. At most
+/// `limit`; nothing below the directories is read.
+pub(crate) fn differing_names(
+    reader: &dyn ObjectRead,
+    old: ObjectId,
+    new: ObjectId,
+    limit: usize,
+) -> Result<Vec<[Option<TreeEntry>; 2]>, ObjectError> {
+    let mut pair = DirPair::open(reader, Some(old), Some(new))?;
+    let mut found = Vec::new();
+    while found.len() < limit
+        && let Some((old, new)) = pair.next()?
+    {
+        found.push([old, new]);
+    }
+    Ok(found)
+}
+
 struct Walk<'r> {
     reader: &'r dyn ObjectRead,
     empty: ObjectId,
@@ -236,13 +254,7 @@ impl<'r> Walk<'r> {
             let id = old.or(new).unwrap_or(self.empty);
             return Err(damaged_tree(id, "directories are nested too deep"));
         }
-        let ids = (old, new);
-        let open = |id: Option<ObjectId>| match id {
-            Some(id) => Cursor::open(self.reader, &id),
-            None => Ok(Cursor::nowhere(self.reader)),
-        };
-        let (old, new) = (open(old)?, open(new)?);
-        self.dirs.push(DirPair { ids, old, new });
+        self.dirs.push(DirPair::open(self.reader, old, new)?);
         Ok(())
     }
 }
@@ -304,7 +316,24 @@ struct DirPair<'r> {
 
 type EntryPair = (Option<TreeEntry>, Option<TreeEntry>);
 
-impl DirPair<'_> {
+impl<'r> DirPair<'r> {
+    fn open(
+        reader: &'r dyn ObjectRead,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+    ) -> Result<DirPair<'r>, ObjectError> {
+        let ids = (old, new);
+        let open = |id: Option<ObjectId>| match id {
+            Some(id) => Cursor::open(reader, &id),
+            None => Ok(Cursor::nowhere(reader)),
+        };
+        let [old, new] = match ids {
+            (Some(old), Some(new)) => Cursor::open_both(reader, &old, &new)?,
+            _ => [open(old)?, open(new)?],
+        };
+        Ok(DirPair { ids, old, new })
+    }
+
     /// Returns the next name whose entries differ; `None` at the end.
     fn next(&mut self) -> Result<Option<EntryPair>, ObjectError> {
         loop {
@@ -368,10 +397,7 @@ impl DirPair<'_> {
             Ordering::Less => self.new.expand(),
             Ordering::Equal if self.old.is_ahead(new.level, &new.id) => self.old.expand(),
             Ordering::Equal if self.new.is_ahead(old.level, &old.id) => self.new.expand(),
-            Ordering::Equal => {
-                self.old.expand()?;
-                self.new.expand()
-            }
+            Ordering::Equal => Cursor::expand_both(&mut self.old, &mut self.new),
         }
     }
 }

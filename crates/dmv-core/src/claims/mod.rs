@@ -186,19 +186,21 @@ impl ClaimList {
 
     /// Returns the claim on exactly this path.
     pub fn at(&self, path: &RepoPath) -> Option<&Claim> {
-        self.claims.iter().find(|claim| claim.path == *path)
+        self.position(path).ok().map(|at| &self.claims[at])
     }
 
     /// Adds a claim, in place of one on the same path.
     pub fn put(&mut self, claim: Claim) {
-        let key = claim.path.as_bytes();
-        match self
-            .claims
-            .binary_search_by(|known| known.path.as_bytes().cmp(key))
-        {
+        match self.position(&claim.path) {
             Ok(at) => self.claims[at] = claim,
             Err(at) => self.claims.insert(at, claim),
         }
+    }
+
+    /// Returns where the claim on a path stands, or where it would.
+    fn position(&self, path: &RepoPath) -> Result<usize, usize> {
+        let claims = &self.claims;
+        claims.binary_search_by(|known| known.path.as_bytes().cmp(path.as_bytes()))
     }
 
     /// Adds an ending, in place of one of the same claim.

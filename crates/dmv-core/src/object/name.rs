@@ -102,6 +102,12 @@ impl<'a> NameRef<'a> {
     }
 }
 
+impl std::borrow::Borrow<[u8]> for SafeName {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl AsRef<[u8]> for SafeName {
     fn as_ref(&self) -> &[u8] {
         &self.0

@@ -99,7 +99,7 @@ pub use object_marks::{Mark, Marks};
 pub(crate) use owners::MAX_SHARED_OWNERS;
 pub use owners::Owners;
 pub use pack_store::Store;
-pub use random_id::{IndexId, PackId, RepositoryId, random_bytes};
+pub use random_id::{IndexId, PackId, RepositoryId, random_block, random_bytes};
 pub use read::BytesFrom;
 pub(crate) use recover::{add_closed_segments, recover_store, repository_of};
 pub(crate) use repack::{RepackRefusal, RepackResult};

@@ -11,6 +11,13 @@ pub fn random_bytes() -> [u8; 16] {
     bytes
 }
 
+/// Returns this many random bytes.
+pub fn random_block(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    getrandom::fill(&mut bytes).expect("the system has a random source");
+    bytes
+}
+
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -1,7 +1,8 @@
 //! Reading a directory: all entries in order, or one name.
 
+use super::apart::read_apart;
 use super::node::{Node, read_bytes};
-use super::parts::Child;
+use super::parts::{Child, NodePlace};
 use super::raw::RawNode;
 use super::{Kind, TreeEntry};
 use crate::hash::ObjectId;
@@ -31,6 +32,25 @@ enum Rest {
     Inner(vec::IntoIter<Child>),
 }
 
+/// A node that has not been read.
+struct NextNode {
+    /// The level of the node that names it.
+    level: u8,
+    child: Child,
+    /// The last name before it, if known.
+    after: Option<SafeName>,
+}
+
+impl NextNode {
+    fn place(&self) -> NodePlace<'_> {
+        NodePlace::Below {
+            level: self.level,
+            child: &self.child,
+            after: self.after.as_ref(),
+        }
+    }
+}
+
 /// The next item at a [`Cursor`].
 pub(crate) enum Peek<'a> {
     /// Nothing: the end of the directory.
@@ -52,6 +72,21 @@ impl<'r> Cursor<'r> {
             reader,
             stack: vec![Frame::new(root, None)],
         })
+    }
+
+    /// Returns cursors at the start of two directories that are compared, the old one first.
+    ///
+    /// Entries that both have alike may be left out.
+    pub(crate) fn open_both(
+        reader: &'r dyn ObjectRead,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<[Cursor<'r>; 2], ObjectError> {
+        let roots = read_apart(reader, &NodePlace::Root(old), &NodePlace::Root(new))?;
+        Ok(roots.map(|root| Cursor {
+            reader,
+            stack: vec![Frame::new(root, None)],
+        }))
     }
 
     /// Returns a cursor at the end of an empty listing.
@@ -97,25 +132,41 @@ impl<'r> Cursor<'r> {
 
     /// Skips the next node without reading it.
     pub(crate) fn skip_node(&mut self) {
-        if let Some(frame) = self.stack.last_mut()
-            && let Rest::Inner(children) = &mut frame.rest
-            && let Some(child) = children.next()
-        {
-            frame.after = Some(child.last);
-        }
+        self.take_node();
     }
 
     /// Reads the next node. Its content becomes the next items.
     pub(crate) fn expand(&mut self) -> Result<(), ObjectError> {
-        if let Some(frame) = self.stack.last_mut()
-            && let Rest::Inner(children) = &mut frame.rest
-            && let Some(child) = children.next()
-        {
-            let node = Node::read_child(self.reader, frame.level, &child, frame.after.as_ref())?;
-            let after = frame.after.replace(child.last);
-            self.stack.push(Frame::new(node, after));
+        if let Some(next) = self.take_node() {
+            let node = Node::read(self.reader, &next.place())?;
+            self.stack.push(Frame::new(node, next.after));
         }
         Ok(())
+    }
+
+    /// Reads the next nodes of two directories that are compared. Entries that both have alike may be left out.
+    pub(crate) fn expand_both(old: &mut Self, new: &mut Self) -> Result<(), ObjectError> {
+        if let (Some(a), Some(b)) = (old.take_node(), new.take_node()) {
+            let [a_node, b_node] = read_apart(old.reader, &a.place(), &b.place())?;
+            old.stack.push(Frame::new(a_node, a.after));
+            new.stack.push(Frame::new(b_node, b.after));
+        }
+        Ok(())
+    }
+
+    /// Returns the next node and moves past it; `None` at an entry or at the end.
+    fn take_node(&mut self) -> Option<NextNode> {
+        let frame = self.stack.last_mut()?;
+        let Rest::Inner(children) = &mut frame.rest else {
+            return None;
+        };
+        let child = children.next()?;
+        let after = frame.after.replace(child.last.clone());
+        Some(NextNode {
+            level: frame.level,
+            child,
+            after,
+        })
     }
 
     /// Returns whether the node `id` of `level` is known to follow, though not necessarily next.
@@ -233,24 +284,17 @@ pub fn lookup(
     dir: &ObjectId,
     name: &[u8],
 ) -> Result<Option<TreeEntry>, ObjectError> {
-    let mut above: Option<Below> = None;
+    let mut above: Option<NextNode> = None;
     loop {
-        let id = above.as_ref().map_or(dir, |above| &above.child.id);
-        let bytes = read_bytes(reader, id)?;
-        let fail = |e| ObjectError::undecodable(ObjectType::Tree, id, e);
+        let place = match &above {
+            None => NodePlace::Root(dir),
+            Some(next) => next.place(),
+        };
+        let bytes = read_bytes(reader, place.id())?;
+        let fail = |e| ObjectError::undecodable(ObjectType::Tree, place.id(), e);
         let mut node = RawNode::open(&bytes).map_err(fail)?;
         let found = find(&mut node, name).map_err(fail)?;
-        match &above {
-            None => node.outline().check_root(dir)?,
-            Some(Below {
-                level,
-                child,
-                after,
-            }) => {
-                let outline = node.outline();
-                outline.check_child(*level, child, after.as_ref())?;
-            }
-        }
+        place.check(&node.outline())?;
         match found {
             Lookup::Entry(entry) => return Ok(entry),
             Lookup::Below(None) => return Ok(None),
@@ -267,16 +311,7 @@ pub fn lookup(
 /// Where a node leads for a name.
 enum Lookup {
     Entry(Option<TreeEntry>),
-    Below(Option<Below>),
-}
-
-/// A child node to search.
-struct Below {
-    /// The level of the node that names the child.
-    level: u8,
-    child: Child,
-    /// The last name before the child, if known.
-    after: Option<SafeName>,
+    Below(Option<NextNode>),
 }
 
 /// Walks a node to its end, so that all of it is checked, and returns what leads to `name`.
@@ -299,7 +334,7 @@ fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Lookup, DecodeError> {
         }
     }
     let level = node.level();
-    Ok(Lookup::Below(found.map(|child| Below {
+    Ok(Lookup::Below(found.map(|child| NextNode {
         level,
         child: child.to_child(),
         after: after.map(NameRef::to_name),

@@ -5,6 +5,7 @@
 //! makes one new node per level. [`TreeBuilder`] writes a directory, [`TreeIter`] reads it in
 //! order, and [`lookup`] finds one name. Each holds at most one node per level.
 
+mod apart;
 mod attrs;
 mod build;
 mod iter;

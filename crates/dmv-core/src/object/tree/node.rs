@@ -1,6 +1,6 @@
 //! One decoded node: its entries or children, its encoding, and the comparison with its parent.
 
-use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
+use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, NodePlace, Outline, Totals};
 use super::raw::RawNode;
 use super::{Kind, TreeEntry, empty_tree_id};
 use crate::hash::ObjectId;
@@ -128,21 +128,22 @@ impl Node {
 
     /// Reads the root node of a directory.
     pub fn read_root(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Node, ObjectError> {
-        let node = read(reader, id)?;
-        node.outline().check_root(id)?;
-        Ok(node)
+        Node::read(reader, &NodePlace::Root(id))
     }
 
-    /// Reads the node `child` of a parent of `parent_level`, and compares it with what the parent
-    /// records. `after` is the last name before it.
-    pub(super) fn read_child(
+    /// Reads a node, and compares it with what the one above records.
+    pub(super) fn read(
         reader: &dyn ObjectRead,
-        parent_level: u8,
-        child: &Child,
-        after: Option<&SafeName>,
+        place: &NodePlace<'_>,
     ) -> Result<Node, ObjectError> {
-        let node = read(reader, &child.id)?;
-        node.outline().check_child(parent_level, child, after)?;
+        Node::of_bytes(&read_bytes(reader, place.id())?, place)
+    }
+
+    /// Decodes a node, and compares it with what the one above records.
+    pub(super) fn of_bytes(bytes: &[u8], place: &NodePlace<'_>) -> Result<Node, ObjectError> {
+        let node = Node::decode(bytes)
+            .map_err(|e| ObjectError::undecodable(ObjectType::Tree, place.id(), e))?;
+        place.check(&node.outline())?;
         Ok(node)
     }
 
@@ -166,11 +167,6 @@ pub(super) fn read_bytes(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Arc<[
         None if *id == empty_tree_id() => Ok(frame(0, 0, &[]).into()),
         None => Err(ObjectError::Missing { id: *id, ty }),
     }
-}
-
-fn read(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Node, ObjectError> {
-    let bytes = read_bytes(reader, id)?;
-    Node::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Tree, id, e))
 }
 
 /// Puts the header of a node before its encoded entries.

@@ -67,34 +67,69 @@ pub(super) struct Outline<'a> {
     pub range: Option<(&'a [u8], &'a [u8])>,
 }
 
-impl Outline<'_> {
-    /// Checks the root node `id` of a directory.
-    pub(super) fn check_root(&self, id: &ObjectId) -> Result<(), ObjectError> {
-        if self.level > 0 && self.count < 2 {
-            return Err(damaged(id, "root node has a single child"));
+/// Where a node stands, with what its own values have to agree.
+pub(super) enum NodePlace<'a> {
+    /// It is the root of the directory with this id.
+    Root(&'a ObjectId),
+    /// A node names it.
+    Below {
+        /// The level of the node that names it.
+        level: u8,
+        /// What that one records.
+        child: &'a Child,
+        /// The last name before it, if known.
+        after: Option<&'a SafeName>,
+    },
+}
+
+impl NodePlace<'_> {
+    /// Returns the id of the node.
+    pub(super) fn id(&self) -> &ObjectId {
+        match self {
+            NodePlace::Root(id) => id,
+            NodePlace::Below { child, .. } => &child.id,
         }
-        Ok(())
     }
 
-    /// Checks the node `child` of a parent of `parent_level`. `after` is the last name before it.
-    pub(super) fn check_child(
+    /// Checks the values of the node that is stored.
+    pub(super) fn check(&self, node: &Outline<'_>) -> Result<(), ObjectError> {
+        let why = match self {
+            NodePlace::Root(_) if node.level > 0 && node.count < 2 => {
+                Some("root node has a single child")
+            }
+            NodePlace::Root(_) => None,
+            NodePlace::Below {
+                level,
+                child,
+                after,
+            } => node.differs_from(*level, child, *after),
+        };
+        match why {
+            Some(why) => Err(damaged(self.id(), why)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Outline<'_> {
+    /// Returns in what the node differs from what a node of `parent_level` says about it.
+    fn differs_from(
         &self,
         parent_level: u8,
         child: &Child,
         after: Option<&SafeName>,
-    ) -> Result<(), ObjectError> {
-        let why = if Some(self.level) != parent_level.checked_sub(1) {
-            "level is not what the node above says"
+    ) -> Option<&'static str> {
+        if Some(self.level) != parent_level.checked_sub(1) {
+            Some("level is not what the node above says")
         } else if self.totals != Some(child.totals) {
-            "totals are not what the node above says"
+            Some("totals are not what the node above says")
         } else if self.range.map(|(_, last)| last) != Some(child.last.as_bytes()) {
-            "last name is not what the node above says"
+            Some("last name is not what the node above says")
         } else if self.range.map(|(first, _)| first) <= after.map(SafeName::as_bytes) {
-            "names do not rise from the node before"
+            Some("names do not rise from the node before")
         } else {
-            return Ok(());
-        };
-        Err(damaged(&child.id, why))
+            None
+        }
     }
 }
 

@@ -199,6 +199,12 @@ impl<'a> RawNode<'a> {
 }
 
 impl RawEntry<'_> {
+    /// Returns whether both entries have the same content and attributes, whatever their names.
+    pub fn same_content(&self, other: &RawEntry<'_>) -> bool {
+        (self.kind, self.id, self.is_list) == (other.kind, other.id, other.is_list)
+            && self.attrs == other.attrs
+    }
+
     /// Returns an owned copy.
     pub fn to_entry(&self) -> TreeEntry {
         TreeEntry {

@@ -6,7 +6,7 @@
 use crate::platform::free_bytes;
 use crate::repo::base::layout::RESERVE_FILE;
 use crate::repo::base::repo::Repo;
-use crate::store::random_bytes;
+use crate::store::random_block;
 use crate::vfs::OpenMode;
 
 /// The file has one of so many parts of the packs, within the next two bounds.
@@ -29,7 +29,7 @@ pub fn keep(repo: &Repo) {
         return;
     }
     // Random bytes, which no file system stores in less space. Without the file, gc needs some free space.
-    let block: Vec<u8> = (0..LEAST_BYTES / 16).flat_map(|_| random_bytes()).collect();
+    let block = random_block(LEAST_BYTES as usize);
     // Another command may have made it just now.
     let Ok(file) = repo.vfs.open(&path, OpenMode::CreateNew) else {
         return;

@@ -271,7 +271,12 @@ impl Search<'_> {
         if pending.is_empty() {
             return Ok(());
         }
-        for id in history::only_in(repo, tip, self.options.own)? {
+        let only = history::only_in(repo, tip, self.options.own)?;
+        if only == [tip] {
+            // The branch's last commit stands in the versions until another one is found.
+            return Ok(());
+        }
+        for id in only {
             if pending.is_empty() {
                 break;
             }

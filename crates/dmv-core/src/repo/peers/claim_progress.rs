@@ -1,7 +1,7 @@
 //! How far the work of claims has come, as branches show it here: committed, or landed. Nothing is stored, and no
 //! remote is asked. docs/format/claims.md, "Retained and landed", has the rule.
 
-use super::claimed_paths::{FoundEntry, TreePair, tree_of};
+use super::claimed_paths::{TreePair, tree_of};
 use super::claims::ClaimInfo;
 use crate::hash::ObjectId;
 use crate::history::load_commit;
@@ -247,9 +247,8 @@ impl ProgressWalk<'_, '_> {
     }
 
     fn differs(&self, pair: &mut TreePair<'_>, n: usize) -> Result<bool, RepoError> {
-        let (before, after) = pair.at(self.claims[n].claim.path.components())?;
-        let is_known = ![before, after].contains(&FoundEntry::Unknown);
-        Ok(is_known && before != after)
+        let found = pair.at(self.claims[n].claim.path.components())?;
+        Ok(found.is_known() && !found.is_same())
     }
 
     /// Returns a landing branch that has the path of a claim as `tip` has it: somebody has brought the work there in
@@ -267,8 +266,8 @@ impl ProgressWalk<'_, '_> {
             );
             if let (Some(theirs), Some(own)) = trees {
                 let mut pair = TreePair::new(self.objects, theirs, own);
-                let (theirs, own) = pair.at(self.claims[n].claim.path.components())?;
-                if theirs == own && own != FoundEntry::Unknown {
+                let found = pair.at(self.claims[n].claim.path.components())?;
+                if found.is_known() && found.is_same() {
                     return Ok(Some(there.place.clone()));
                 }
             }
