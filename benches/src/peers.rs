@@ -133,7 +133,7 @@ const GIT: Peer = Peer {
 const DMV: Peer = Peer {
     name: "dmv",
     note: "checkout is `dmv export`",
-    version: &["{DMV}", "--version"],
+    version: &["{DMV}", "-V"],
     repository: "{W}/.dmv",
     init: &[&["{DMV}", "init", "{W}"]],
     branching: Some(BranchCommands {

@@ -47,7 +47,7 @@ use shapes::{MAX_FIELDS, MAX_TUPLES, tuple_parameters, wide_structs};
 use source::{root, tree};
 use starting::{STARTS, lines_that_start};
 use std::collections::{BTreeMap, BTreeSet};
-use system::{SYSTEM, lines_of_one_system};
+use system::{SYSTEM, UNSAFE, lines_of_one_system};
 
 /// The page with the tables of rooms.
 const ROOMS_PAGE: &str = "ARCHITECTURE.md";
@@ -68,9 +68,6 @@ const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// The room that hides the operating system.
 const PLATFORM: &str = "crates/dmv-core/src/platform/";
-
-/// Files with `unsafe` code. Each says why.
-const UNSAFE: [&str; 1] = ["crates/dmv-core/src/platform/windows/calls.rs"];
 
 /// Files longer than [`MAX_LINES`], with the reason.
 const LONG: [(&str, &str); 0] = [];

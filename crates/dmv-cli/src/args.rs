@@ -3,12 +3,40 @@
 use crate::commands::Command;
 use crate::globals::Globals;
 use clap::Parser;
+use std::env::consts::{ARCH, OS};
+use std::sync::LazyLock;
+
+/// The version, and what is built in.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let parts = [
+        ("git", cfg!(feature = "git")),
+        ("previews", cfg!(feature = "previews")),
+        ("quic", cfg!(feature = "quic")),
+        ("store", cfg!(feature = "store")),
+        ("web", cfg!(feature = "web")),
+    ];
+    let has: Vec<&str> = parts
+        .iter()
+        .filter(|part| part.1)
+        .map(|part| part.0)
+        .collect();
+    let parts = if has.is_empty() {
+        "no features".to_owned()
+    } else {
+        has.join(", ")
+    };
+    format!(
+        "{}\nfor {OS} on {ARCH}, with {parts}",
+        env!("CARGO_PKG_VERSION")
+    )
+});
 
 /// Version control for projects with files of any size.
 #[derive(Parser)]
 #[command(
     name = "dmv",
     version,
+    long_version = LONG_VERSION.as_str(),
     arg_required_else_help = true,
     after_help = "Example:\n  dmv init\n  dmv commit -m \"first state\"\n  dmv log\n\n\
                   REV is a branch, a tag, a remote branch such as origin/main, a commit id (4 digits \

@@ -1,9 +1,9 @@
 //! Takes the rights from the process that decodes, and reads how it ended. All that is special to an operating system
 //! stands here.
 //!
-//! Two layers, each enough by itself against files and network: limits of the kernel (no new file descriptor, memory,
-//! processor time), and on Linux a filter of system calls, which allows reading from the standard input, writing to
-//! the standard output, memory, and the end.
+//! On Unix there are two layers, each enough by itself against files and network: limits of the kernel (no new file
+//! descriptor, memory, processor time), and on Linux a filter of system calls, which allows reading from the standard
+//! input, writing to the standard output, memory, and the end. Windows has less: see [`windows`].
 
 #[cfg_attr(
     all(
@@ -16,11 +16,19 @@
     ),
     path = "confine/linux.rs"
 )]
+#[cfg(unix)]
 mod system;
+#[cfg(windows)]
+#[allow(unsafe_code)]
+mod windows;
 
+#[cfg(unix)]
 use crate::preview::Limits;
-use std::io;
-use std::process::ExitStatus;
+#[cfg(unix)]
+use std::{io, process::ExitStatus};
+
+#[cfg(windows)]
+pub use windows::{end_of, enter};
 
 #[cfg(target_os = "linux")]
 pub use system::enter_film;
@@ -62,12 +70,6 @@ pub fn enter(limits: &Limits) -> io::Result<()> {
     system::filter()
 }
 
-/// Takes the rights from this process, for ever.
-#[cfg(not(unix))]
-pub fn enter(_: &Limits) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// Returns how a process ended.
 #[cfg(unix)]
 pub fn end_of(status: ExitStatus) -> End {
@@ -81,16 +83,6 @@ pub fn end_of(status: ExitStatus) -> End {
         true => End::Memory,
         false if status.code() == Some(i32::from(REFUSED)) => End::Refused,
         false => End::Crash,
-    }
-}
-
-/// Returns how a process ended.
-#[cfg(not(unix))]
-pub fn end_of(status: ExitStatus) -> End {
-    if status.code() == Some(i32::from(REFUSED)) {
-        End::Refused
-    } else {
-        End::Crash
     }
 }
 

@@ -83,7 +83,13 @@ pub const CRATES: [(&str, &[&str]); 70] = [
     ),
     // SYSTEM lists the files.
     ("rustix", &["crates/"]),
-    ("windows_sys", &["crates/dmv-core/src/platform/windows/"]),
+    (
+        "windows_sys",
+        &[
+            "crates/dmv-core/src/platform/windows/",
+            "crates/dmv-preview/src/confine/windows.rs",
+        ],
+    ),
     ("fiemap", &["crates/dmv-core/src/platform/unix/linux.rs"]),
     ("thiserror", &["crates/"]),
     ("sha1", &["crates/dmv-git/src/id.rs"]),

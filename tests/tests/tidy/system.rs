@@ -6,14 +6,24 @@ use super::{PLATFORM, rust};
 
 /// Other files that name `std::os` or a crate for one system, with the reason. A directory ends with a slash. A test
 /// fails if one no longer does.
-pub const SYSTEM: [(&str, &str); 3] = [
+pub const SYSTEM: [(&str, &str); 4] = [
     ("crates/dmv-preview/src/confine.rs", "it takes rights away"),
+    (
+        "crates/dmv-preview/src/confine/windows.rs",
+        "it takes rights away",
+    ),
     (
         "crates/dmv-preview/src/confine/film.rs",
         "it takes rights away",
     ),
     ("crates/dmv-preview/src/film.rs", "it becomes ffmpeg"),
 ];
+/// Files with `unsafe` code. Each says why.
+pub const UNSAFE: [&str; 2] = [
+    "crates/dmv-core/src/platform/windows/calls.rs",
+    "crates/dmv-preview/src/confine/windows.rs",
+];
+
 /// Crates that only some systems have.
 const SYSTEM_CRATES: [&str; 2] = ["rustix", "windows_sys"];
 

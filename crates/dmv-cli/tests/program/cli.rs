@@ -92,7 +92,16 @@ fn exit_codes_tell_failures_apart() -> Outcome {
     place.fails(20, &["commit", "-m", "x", "nowhere"])?;
     place.fails(20, &["commit", "-m", "x", "/etc"])?;
     place.fails(2, &["commit"])?;
-    assert_eq!(place.ok(&["--version"])?, "dmv 0.1.0\n");
+    assert_eq!(place.ok(&["-V"])?, "dmv 0.1.0\n");
+    // The long form says what is built in.
+    let version = place.ok(&["--version"])?;
+    let built_in = version.strip_prefix("dmv 0.1.0\nfor ").unwrap_or_default();
+    assert!(built_in.contains(std::env::consts::ARCH), "{version}");
+    assert_eq!(
+        built_in.contains("quic"),
+        cfg!(feature = "quic"),
+        "{version}"
+    );
 
     // Completions are printed.
     assert!(place.ok(&["completions", "bash"])?.contains("dmv"));

@@ -191,6 +191,7 @@ mod tests {
     ];
 
     #[test]
+    #[cfg_attr(windows, ignore = "it needs the shell of Unix")]
     fn an_argument_is_the_same_bytes_in_a_shell() -> std::io::Result<()> {
         let mut script = String::new();
         for name in NAMES {

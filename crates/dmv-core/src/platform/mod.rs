@@ -76,4 +76,4 @@ pub(crate) use self::xattr::{UserAttributes, has_attributes, set_attribute, user
 pub use system::AsHandle;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

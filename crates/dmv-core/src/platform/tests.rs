@@ -5,6 +5,9 @@ use tempfile::TempDir;
 
 pub type Done = Result<(), Box<dyn std::error::Error>>;
 
+/// How many names a file without a name has while it is open.
+pub const NAMES_OF_UNNAMED: usize = if cfg!(windows) { 1 } else { 0 };
+
 pub fn root() -> Result<(TempDir, Dir), Box<dyn std::error::Error>> {
     let temp = tempfile::tempdir()?;
     let dir = Dir::open(temp.path())?;

@@ -3,7 +3,6 @@
 use std::io;
 
 /// Installs no filter.
-#[cfg(unix)]
 pub fn filter() -> io::Result<()> {
     Ok(())
 }

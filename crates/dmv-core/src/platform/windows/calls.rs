@@ -1,6 +1,6 @@
 //! The calls of Windows that the standard library has no function for, as safe functions.
 //!
-//! This is the only code of DMV with `unsafe` in it. Every function here takes borrowed handles and slices, so no
+//! Only this and the confinement of previews have `unsafe` code. Every function here takes borrowed handles and slices, so no
 //! caller can hand in a pointer or a handle that is closed, and returns owned values. Lengths that the system
 //! returns are checked before anything is read by them. No function decides anything.
 

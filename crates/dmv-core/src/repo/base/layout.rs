@@ -451,6 +451,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(windows, ignore = "its paths are those of Unix")]
     fn a_pointer_names_an_absolute_path_and_one_name_and_nothing_else() {
         let good = b"repository /a/b \xff\nworktree side\n";
         let pointer = Pointer::parse(good).expect("it is well-formed");
