@@ -136,8 +136,24 @@ def test_the_extension_of_vs_code_fits_the_types_of_the_editor():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_add_on_of_blender_in_a_real_blender(tmp_path):
+    if shutil.which("blender") is None:
+        skip("the add-on of Blender: blender is not installed")
+    archive = tmp_path / "dmv_versions.zip"
+    subprocess.run([sys.executable, str(CONTRIB / "blender" / "pack.py"), str(archive)], check=True)
+    program = os.environ.get("DMV") or shutil.which("dmv")
+    options = ["--background", "--factory-startup", "--python-exit-code", "1"]
+    done = subprocess.run(
+        ["blender", *options, "--python", str(CONTRIB / "blender" / "try.py"), "--", str(archive), str(tmp_path / "top")],
+        capture_output=True, text=True, timeout=300,
+        env={**os.environ, "DMV": program, "BLENDER_USER_SCRIPTS": str(tmp_path / "scripts"),
+             "DMV_USER_NAME": "a", "DMV_USER_EMAIL": "a@x"},
+    )
+    assert done.returncode == 0 and "the add-on did what it should" in done.stdout, done.stdout + done.stderr
+
+
 def test_the_programs_stay_small():
-    for path in [*CONTRIB.glob("*/*.py"), *CONTRIB.glob("*/*.sh")]:
+    for path in [*CONTRIB.glob("*/*.py"), *CONTRIB.glob("*/*/__init__.py"), *CONTRIB.glob("*/*.sh")]:
         assert len(path.read_text().splitlines()) <= 400, path
     extension = ["client.js", "extension.js"]
     assert sum(len((CONTRIB / "vscode" / name).read_text().splitlines()) for name in extension) <= 400
