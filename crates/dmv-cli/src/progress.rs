@@ -160,7 +160,7 @@ fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Without a handler, Ctrl-C ends the program at once, which is safe as well.
-        let _ = ctrlc::set_handler(move || {
+        on_stop(|| {
             let lent = terminal::lent();
             if lent == Some(Whom::Editor) {
                 return;
@@ -180,6 +180,22 @@ fn install() {
             }
         });
     });
+}
+
+/// Calls `stop` in a thread of its own each time that somebody wants the program to end.
+#[cfg(unix)]
+fn on_stop(stop: impl Fn() + Send + 'static) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) {
+        let wait = move || signals.forever().for_each(|_| stop());
+        let _ = std::thread::Builder::new().spawn(wait);
+    }
+}
+
+/// Calls `stop` in a thread of its own each time that somebody wants the program to end.
+#[cfg(windows)]
+fn on_stop(stop: impl Fn() + Send + 'static) {
+    let _ = ctrlc::set_handler(stop);
 }
 
 /// How fast it goes, and so how long it will take. What is shown must not jump about: the speed is

@@ -6,7 +6,15 @@ use std::path::{Path, PathBuf};
 /// The file name endings of our text files.
 const TEXT: [&str; 8] = ["rs", "md", "toml", "txt", "tsv", "yml", "sh", "run"];
 /// Directories that do not belong to the source tree.
-const SKIP: [&str; 7] = ["target", "node_modules", ".git", ".dmv", "corpus", "artifacts", "coverage"];
+const SKIP: [&str; 7] = [
+    "target",
+    "node_modules",
+    ".git",
+    ".dmv",
+    "corpus",
+    "artifacts",
+    "coverage",
+];
 
 /// Ends of names that editors, merges and patches leave behind.
 const LEFT_OVERS: [&str; 4] = [".orig", ".rej", "~", ".bak"];
