@@ -150,3 +150,116 @@ fn entries(payload: &[u8], start: u64, end: u64) -> Result<Vec<Entry>, &'static 
         Err(bad)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectType::Chunk;
+    use crate::store::frame::EncodedFrame;
+    use crate::store::index_entry::gaps_of;
+    use crate::store::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
+    use crate::store::scan::{ScannedPart, scan};
+    use crate::store::{FrameBuilder, FrameEncoder, PackId, RepositoryId};
+    use crate::vfs::{OpenMode, OsVfs, Vfs};
+    use std::path::Path;
+
+    /// Zero bytes before the frame, so that its payload begins at a multiple of 256.
+    const PAYLOAD_AT: usize = 256;
+
+    /// A pack with one frame behind a gap.
+    fn pack_with_gap() -> (Vec<u8>, u64) {
+        let header = PackHeader {
+            kind: PackKind::Data,
+            repo: RepositoryId::from_bytes([1; 16]),
+            id: PackId::from_bytes([2; 16]),
+        };
+        let mut pack = header.encode().to_vec();
+        let (mut frame, mut encoder) = (FrameBuilder::default(), FrameEncoder::default());
+        frame.push(Chunk.id_of(b"raw bytes"), Chunk, b"raw bytes");
+        let EncodedFrame {
+            head,
+            payload,
+            check,
+            ..
+        } = encoder.encode(&frame.raw, &frame.objects).expect("memory");
+        let offset = (PAYLOAD_AT - head.len()) as u64;
+        pack.resize(offset as usize, 0);
+        for part in [&head[..], payload, &check] {
+            pack.extend_from_slice(part);
+        }
+        let mut entries = vec![Entry {
+            id: frame.objects[0].id,
+            place: Place {
+                offset,
+                ordinal: 0,
+                ty: Chunk,
+            },
+        }];
+        let gaps = [(PACK_HEADER_BYTES, offset)];
+        let index_at = pack.len() as u64;
+        let end = SegmentEnd::new(&mut entries, PACK_HEADER_BYTES, 0, &gaps, index_at);
+        end.parts()
+            .iter()
+            .for_each(|part| pack.extend_from_slice(part));
+        (pack, index_at)
+    }
+
+    /// Returns where the frame is, by the end of the gap in the index.
+    fn pack_offset(pack: &[u8], index_at: u64) -> u64 {
+        let index = record(pack, index_at as usize).expect("an index");
+        let gaps = gaps_of(index.payload);
+        assert_eq!(gaps.len(), 1);
+        assert_eq!(gaps[0].0, PACK_HEADER_BYTES);
+        gaps[0].1
+    }
+
+    /// If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it.
+    #[test]
+    fn a_pack_with_a_gap_has_these_bytes() -> Result<(), Box<dyn std::error::Error>> {
+        const FILE: &str = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/format/vectors/local-packs.txt"
+        );
+        let (pack, index_at) = pack_with_gap();
+        let text = format!("# name, file\ngap {}\n", crate::hash::encode_hex(&pack));
+        if std::env::var_os("DMV_WRITE_VECTORS").is_some() {
+            std::fs::write(FILE, &text)?;
+        }
+        assert_eq!(std::fs::read_to_string(FILE)?, text);
+        assert_eq!(&pack[PAYLOAD_AT..PAYLOAD_AT + 9], b"raw bytes");
+        let offset = pack_offset(&pack, index_at);
+        // A scan finds the frame without the index, behind what it takes for garbage.
+        let place = tempfile::tempdir()?;
+        let path = place.path().join("pack");
+        std::fs::write(&path, &pack)?;
+        let file = OsVfs.open(&path, OpenMode::Read)?;
+        let mut found = Vec::new();
+        scan(
+            &*file,
+            Path::new("pack"),
+            0,
+            pack.len() as u64,
+            &mut |at, part| {
+                found.push(match part {
+                    ScannedPart::Garbage(to) => format!("{at}: garbage to {to}"),
+                    ScannedPart::Frame(table) => format!("{at}: {} objects", table.objects.len()),
+                    ScannedPart::Index(_) => format!("{at}: index"),
+                    ScannedPart::Trailer(_) => format!("{at}: trailer"),
+                    ScannedPart::Operation(_) => format!("{at}: operation"),
+                });
+                Ok(())
+            },
+        )?;
+        let trailer_at = pack.len() - TRAILER_BYTES;
+        assert_eq!(
+            found,
+            [
+                format!("{PACK_HEADER_BYTES}: garbage to {offset}"),
+                format!("{offset}: 1 objects"),
+                format!("{index_at}: index"),
+                format!("{trailer_at}: trailer"),
+            ]
+        );
+        Ok(())
+    }
+}

@@ -425,12 +425,23 @@ pub fn claim_changes(
         let held = settle(after, &repo.claims_here()?.held).encode();
         changes.extend(part_changes(repo, CLAIMS_HELD, &held)?);
         // The former values in the changes were read after `before`. Another command may have published between.
-        if repo.claim_book()? != *before {
+        if !is_stored(repo, before)? {
             let key = CLAIMS_HELD.to_owned();
             return Err(RefsError::Moved { key }.into());
         }
     }
     Ok(changes)
+}
+
+/// Returns whether the lists of a book are those that are stored, without decoding them again.
+fn is_stored(repo: &Repo, book: &ClaimBook) -> Result<bool, RepoError> {
+    let known: BTreeSet<&[u8]> = book.lists().map(SignedList::as_bytes).collect();
+    let stored = repo.refs.with_prefix(CLAIM_LISTS)?;
+    let values = stored.iter().map(|(_, value)| &value[..]);
+    let (same, others): (Vec<_>, Vec<_>) = values.partition(|value| known.contains(value));
+    // A book has none that cannot be read.
+    let is_new = |value: &&[u8]| SignedList::decode_checked(value).is_ok();
+    Ok(same.len() == known.len() && !others.iter().any(is_new))
 }
 
 /// Returns the own claims that somebody else is before.
