@@ -27,6 +27,9 @@ const BISECT_RUN: &str = "bisect.run";
 /// Options of every command that a request may have.
 const GENERAL: [&str; 4] = ["no_hooks", "offline", "verbose", "yes"];
 
+/// Values that a list may have. The parser of command lines needs half a kilobyte for each.
+const MAX_VALUES: usize = 100_000;
+
 /// Why a method cannot be called with some parameters.
 #[derive(Debug, PartialEq)]
 pub struct WrongCall {
@@ -198,6 +201,10 @@ fn texts(name: &str, value: &Value) -> Result<Vec<OsString>, WrongCall> {
             // A program has found no path: that does not mean all of them.
             return Err(wrong(format!("'{name}' is an empty list")));
         }
+        Value::Array(values) if values.len() > MAX_VALUES => {
+            let most = format!("'{name}' has more than {MAX_VALUES} values");
+            return Err(wrong(format!("{most}: make several requests")));
+        }
         Value::Array(values) => {
             let texts = values.iter().map(|value| text(name, value));
             texts.collect::<Result<_, _>>()?
@@ -284,6 +291,20 @@ mod tests {
         let words = command_words(&program, method, &params).map_err(|e| e.message)?;
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         Ok(words.join(" "))
+    }
+
+    #[test]
+    fn a_list_has_a_limit() {
+        let call = |count| words("states", json!({ "paths": vec!["a"; count] }));
+        assert_eq!(
+            call(MAX_VALUES).map(|words| words.len()),
+            Ok("states --".len() + 2 * MAX_VALUES)
+        );
+        let refused = call(MAX_VALUES + 1);
+        assert_eq!(
+            refused,
+            Err("'paths' has more than 100000 values: make several requests".to_owned())
+        );
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Request {
     pub params: Map<String, Value>,
     /// Whether the client takes bytes behind the lines of messages.
     pub raw: bool,
+    /// The length of its line.
+    pub bytes: usize,
 }
 
 /// A request that is not carried out.
@@ -116,6 +118,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
         method,
         params,
         raw,
+        bytes: line.len(),
     })
 }
 

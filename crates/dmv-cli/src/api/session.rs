@@ -32,6 +32,8 @@ pub const VERSION: u32 = 1;
 const MAX_RUNNING: usize = 8;
 /// Requests that wait.
 const MAX_WAITING: usize = 1024;
+/// Lines of requests that wait have together at most so many bytes, unless there is only one.
+const MAX_WAITING_BYTES: usize = 32 << 20;
 /// How often a client hears of a running request.
 const PROGRESS: Duration = Duration::from_millis(250);
 
@@ -63,6 +65,15 @@ struct Work {
     /// The thread that tells progress sleeps until a request begins.
     is_progress_asleep: bool,
     is_over: bool,
+}
+
+impl Work {
+    /// Whether a further request may wait. A client may send requests faster than they are answered.
+    fn has_room(&self, bytes: usize) -> bool {
+        let waiting: usize = self.waiting.iter().map(|one| one.bytes).sum();
+        self.waiting.is_empty()
+            || self.waiting.len() < MAX_WAITING && waiting + bytes <= MAX_WAITING_BYTES
+    }
 }
 
 struct RunningRequest {
@@ -155,7 +166,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 || work.running.iter().any(|one| one.id.as_ref() == id));
         let (code, message) = if is_used {
             (NO_REQUEST, "another request with this id has no answer yet")
-        } else if work.waiting.len() >= MAX_WAITING {
+        } else if !work.has_room(request.bytes) {
             (TOO_MANY, "too many requests wait for an answer")
         } else {
             work.waiting.push_back(request);
@@ -625,6 +636,51 @@ mod tests {
             answered += 1;
         }
         assert_eq!(answered, 2 * all + 1);
+        client.end()
+    }
+
+    #[test]
+    fn long_requests_that_wait_have_a_limit_together() -> io::Result<()> {
+        let mut client = Client::new()?;
+        for id in 0..MAX_RUNNING {
+            client.ask(&format!(r#""id":{id},"method":"gc""#))?;
+        }
+        // All threads have one when this is canceled.
+        client.ask(&format!(
+            r#""method":"cancel","params":{{"id":{}}}"#,
+            MAX_RUNNING - 1
+        ))?;
+        assert_eq!(client.answer()?["id"], MAX_RUNNING - 1);
+        client.ask(r#""id":"gc","method":"gc""#)?;
+        let long = "x".repeat(MAX_WAITING_BYTES / 3);
+        for id in ["a", "b", "c", "d"] {
+            client.ask(&format!(
+                r#""id":"{id}","method":"log","params":{{"author":"{long}"}}"#
+            ))?;
+        }
+        let answer = client.answer()?;
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!("c"), &json!(TOO_MANY))
+        );
+        assert_eq!(client.answer()?["id"], "d");
+        for id in 0..MAX_RUNNING - 1 {
+            client.ask(&format!(r#""method":"cancel","params":{{"id":{id}}}"#))?;
+        }
+        client.ask(r#""method":"cancel","params":{"id":"gc"}"#)?;
+        client.requests = None;
+        let mut done = Vec::new();
+        loop {
+            let answer = client.answer()?;
+            if answer.is_null() {
+                break;
+            }
+            if answer["error"].is_null() {
+                done.push(answer["id"].to_string());
+            }
+        }
+        done.sort();
+        assert_eq!(done, [r#""a""#, r#""b""#]);
         client.end()
     }
 
