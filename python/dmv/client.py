@@ -319,6 +319,11 @@ def _line(request: Dict[str, Any]) -> bytes:
 
 def _value(value: Any) -> Any:
     """Return a parameter as JSON has it. Bytes that are no UTF-8 are allowed where a path is."""
+    if isinstance(value, str):
+        # Python shows bytes of file names that are no UTF-8 as lone surrogates.
+        return value if value.isascii() else _value(value.encode("utf-8", "surrogateescape"))
+    if isinstance(value, (list, tuple, set)):
+        return [_value(one) for one in value]
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -326,9 +331,4 @@ def _value(value: Any) -> Any:
             return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, os.PathLike):
         return _value(os.fspath(value))
-    if isinstance(value, str):
-        # Python shows bytes of file names that are no UTF-8 as lone surrogates.
-        return value if value.isascii() else _value(value.encode("utf-8", "surrogateescape"))
-    if isinstance(value, (list, tuple, set)):
-        return [_value(one) for one in value]
     return value
