@@ -8,7 +8,7 @@ image takes up to six times N MiB (default 2048).
 
   copies    files of N MiB that do not compress: commit, checkout of another commit that has half of them otherwise,
             worktree add, clone from a path; each beside `cp --reflink=never` of the same bytes, in turns. A commit
-            and the cp that it is compared with find nothing in the cache
+            and the cp that it is compared with find nothing in the cache. "sample": with worktree.check = sample
   versions  a file of N/2 MiB in 20 versions, of which each rewrites 1 % at eight places: the space of all, after each
             of gc and repack, and with one copy beside packs that share nothing
 
@@ -90,6 +90,13 @@ class Bench:
             sys.exit(f'dmv {" ".join(args)} failed with {child.returncode}')
         self.peak = max(self.peak, usage.ru_maxrss >> 10)
 
+    @contextlib.contextmanager
+    def sampling(self):
+        """Makes checkouts check a sample of what shares blocks."""
+        self.env['DMV_WORKTREE_CHECK'] = 'sample'
+        yield
+        del self.env['DMV_WORKTREE_CHECK']
+
     def timed(self, step):
         """Returns the seconds until what the step wrote is durable, the seconds of CPU time, and the bytes of blocks that it
         took."""
@@ -169,16 +176,27 @@ def copies(kind, bench, mib, reps):
             fill(os.path.join(repo, name), size, f'{rep} {name}')
         bench.run('commit', '-m', 'two', cwd=repo)
         note('checkout', lambda: bench.run('checkout', '@~1', cwd=repo))
+        with bench.sampling():
+            note('checkout, sample', lambda: bench.run('checkout', 'main', cwd=repo))
         note('cp half', lambda: copy(half, data, 'copy'))
         remove('copy')
-        note('worktree add', lambda: bench.run('worktree', 'add', bench.at('second'), 'main', cwd=repo))
-        remove('second')
-        note('clone', lambda: bench.run('clone', repo, bench.at('clone')))
-        remove('clone', 'repo')
-    base = {'checkout': 'cp half', 'commit': 'cp all, not cached'}
-    for what in ['cp all', 'cp all, not cached', 'commit', 'worktree add', 'clone', 'cp half', 'checkout']:
+
+        def others(which):
+            note('worktree add' + which, lambda: bench.run('worktree', 'add', bench.at('second'), '@', cwd=repo))
+            remove('second')
+            note('clone' + which, lambda: bench.run('clone', repo, bench.at('clone')))
+            remove('clone')
+
+        others('')
+        with bench.sampling():
+            others(', sample')
+        remove('repo')
+    base = {'checkout': 'cp half', 'checkout, sample': 'cp half', 'commit': 'cp all, not cached'}
+    order = ['cp all', 'cp all, not cached', 'commit', 'worktree add', 'worktree add, sample', 'clone', 'clone, sample',
+             'cp half', 'checkout', 'checkout, sample']
+    for what in order:
         beside = runs[what] if what.startswith('cp') else runs[base.get(what, 'cp all')]
-        content = size * (files // 2 if what in ('cp half', 'checkout') else files)
+        content = size * (files // 2 if what in ('cp half', 'checkout', 'checkout, sample') else files)
         row(kind, what, runs[what], beside, max(run[3] for run in runs[what]), content)
     remove('data')
 

@@ -22,7 +22,7 @@ use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sync_dir};
 use dmv_core::repo::{DMV_DIR, PeerKey};
-use dmv_core::store::SharingMode;
+use dmv_core::store::{SharingMode, SharingRules};
 use dmv_core::worktree::properties::{Properties, XattrNames};
 use dmv_net::transport::{Url, without_secret};
 use home::{home, worktree_of_user_file};
@@ -54,6 +54,8 @@ pub enum Kind {
     Color,
     /// `auto`, `off` or `require`.
     Sharing,
+    /// `full` or `sample`.
+    Check,
     /// A whole number of seconds, at least one.
     Seconds,
     /// A whole number, at least one.
@@ -140,6 +142,8 @@ pub static KEYS: &[Key] = keys! {
         "the program that makes and checks signatures by ssh keys, with its arguments";
     "worktree.share" => Sharing, Repository, Some("auto"),
         "whether large files share blocks with packs: auto, off or require";
+    "worktree.check" => Check, User, Some("full"),
+        "whether a checkout reads and checks all bytes that share blocks, or a sample of them: full or sample";
     LEAN => Bool, Repository, Some("false"),
         "whether unchanged files that a remote keeps have no second copy: true or false (dmv lean on, off)";
     "drop.copies" => Count, Repository, Some("1"),
@@ -345,12 +349,15 @@ impl Config {
         })
     }
 
-    /// Whether files share blocks with packs.
-    pub fn sharing(&self) -> Result<SharingMode, Failure> {
-        Ok(match self.value("worktree.share")?.as_deref() {
-            Some("off") => SharingMode::Off,
-            Some("require") => SharingMode::Require,
-            _ => SharingMode::Auto,
+    /// How files share blocks with packs.
+    pub fn sharing(&self) -> Result<SharingRules, Failure> {
+        Ok(SharingRules {
+            mode: match self.value("worktree.share")?.as_deref() {
+                Some("off") => SharingMode::Off,
+                Some("require") => SharingMode::Require,
+                _ => SharingMode::Auto,
+            },
+            samples: self.value("worktree.check")?.as_deref() == Some("sample"),
         })
     }
 

@@ -5,7 +5,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::repo::{AddOptions, Head, Repo, VerifyDepth};
-use dmv_core::store::SharingMode;
+use dmv_core::store::{SharingMode, SharingRules};
 use dmv_random::{number, seed};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
@@ -196,13 +196,20 @@ fn packs_worktrees_and_checkouts_have_one_copy_on_the_disk() -> Done {
     Ok(())
 }
 
+fn rules(mode: SharingMode) -> SharingRules {
+    SharingRules {
+        mode,
+        ..SharingRules::default()
+    }
+}
+
 #[test]
 fn sharing_can_be_switched_off_and_required() -> Done {
     let Some(image) = Image::new("xfs")? else {
         return Ok(());
     };
     let (place, bytes) = (image.place()?, Rng::new(1).bytes(FILE_BYTES));
-    place.repo.store().share_blocks(SharingMode::Off);
+    place.repo.store().share_blocks(rules(SharingMode::Off));
     place.write("one", &bytes)?;
     let before = image.used()?;
     let first = place.commit("one")?;
@@ -210,7 +217,7 @@ fn sharing_can_be_switched_off_and_required() -> Done {
     assert_eq!(place.repo.shared_bytes(&Job::default())?, Some(0));
 
     let repo = place.again()?;
-    repo.store().share_blocks(SharingMode::Require);
+    repo.store().share_blocks(rules(SharingMode::Require));
     place.write("two", &Rng::new(2).bytes(FILE_BYTES))?;
     assert!(commit(&repo, "two")?.commit.is_some());
     // Elsewhere it is refused.
@@ -220,7 +227,7 @@ fn sharing_can_be_switched_off_and_required() -> Done {
     assert!(why.contains("worktree.share"), "{why}");
 
     let other = Place::new()?;
-    other.repo.store().share_blocks(SharingMode::Require);
+    other.repo.store().share_blocks(rules(SharingMode::Require));
     other.write("one", &bytes)?;
     other.write("small", b"small")?;
     let report = commit(&other.repo, "all")?;
@@ -406,11 +413,80 @@ fn damage_of_a_shared_block_is_noticed() -> Done {
         let read = fs::read(image.root().join(tree).join("file"))?;
         assert!(read[3_000_000..].starts_with(b"THESE"), "{tree}");
     }
-    let repo = Repo::open(&root)?;
-    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+    let is_refused = |repo: &Repo, name: &str| {
+        let refused = add_worktree(repo, image.root().join(name), made);
+        let is_there = image.root().join(name).join("file").exists();
+        !is_there && refused.map_or(true, |n| n == 1)
+    };
+    let (full, sample) = (Repo::open(&root)?, sampling(&root)?);
+    assert!(is_refused(&full, "three"));
+    // The block is one of four, and one of 32 is read.
+    let mut unread = (0..20).filter(|n| !is_refused(&sample, &format!("sample {n}")));
+    assert!(unread.next().is_some());
+
+    let report = full.verify(VerifyDepth::Full, &Job::default())?;
     assert_eq!(report.damaged.len(), 1, "{report:?}");
-    let refused = add_worktree(&repo, image.root().join("three"), made);
-    assert!(refused.is_err() || refused.is_ok_and(|n| n == 1));
-    assert!(!image.root().join("three/file").exists());
+    let warned = sampling(&root)?;
+    for n in 0..20 {
+        assert!(is_refused(&warned, &format!("warned {n}")));
+    }
+    Ok(())
+}
+
+fn sampling(root: &Path) -> Done<Repo> {
+    let repo = Repo::open(root)?;
+    let rules = SharingRules {
+        samples: true,
+        ..SharingRules::default()
+    };
+    repo.store().share_blocks(rules);
+    Ok(repo)
+}
+
+#[test]
+fn a_checked_sample_gives_the_same_files_and_shares_the_same_blocks() -> Done {
+    for kind in FILE_SYSTEMS {
+        let Some(image) = Image::new(kind)? else {
+            continue;
+        };
+        let (place, mut rng) = (image.place()?, Rng::new(1));
+        let mut bytes = rng.bytes(FILE_BYTES);
+        // A part that compresses lies elsewhere in the packs.
+        bytes[9_000_000..10_000_000].fill(7);
+        place.write("one", &bytes)?;
+        let small = rng.bytes(5 << 20);
+        place.write("two", &small)?;
+        let commit = place.commit("both")?;
+        let (repo, before) = (sampling(place.dir.path())?, image.used()?);
+        let tree = image.root().join("tree");
+        assert_eq!(add_worktree(&repo, tree.clone(), commit)?, 0);
+        let more = image.used()? - before;
+        assert!(more < 2 * BESIDE_BYTES, "{kind}: {more}");
+        assert!(fs::read(tree.join("one"))? == bytes, "{kind}");
+        assert!(fs::read(tree.join("two"))? == small, "{kind}");
+    }
+    Ok(())
+}
+
+#[test]
+fn where_no_blocks_are_shared_all_is_read() -> Done {
+    let Some(image) = Image::new("ext4")? else {
+        return Ok(());
+    };
+    let place = image.place()?;
+    place.write("one", &Rng::new(1).bytes(8 << 20))?;
+    let made = place.commit("one")?;
+    let packs = fs::read_dir(place.dir.path().join(".dmv/packs"))?;
+    let packs: Vec<_> = packs.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
+    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |stat| stat.len());
+    let pack = packs.iter().max_by_key(|path| len(path)).ok_or("a pack")?;
+    let pack = OpenOptions::new().write(true).open(pack)?;
+    pack.write_all_at(b"damage", 5_000_000)?;
+    for n in 0..20 {
+        let dir = image.root().join(n.to_string());
+        let refused = add_worktree(&sampling(place.dir.path())?, dir.clone(), made);
+        assert!(refused.is_err() || refused.is_ok_and(|n| n == 1));
+        assert!(!dir.join("one").exists());
+    }
     Ok(())
 }

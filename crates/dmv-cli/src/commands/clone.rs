@@ -166,9 +166,13 @@ fn begin(context: &Context, options: &CloneOptions, mirror: bool) -> Result<NewC
     #[cfg(feature = "store")]
     let mut notes = crate::bucket::notes(context);
     #[cfg(not(feature = "store"))]
-    let (mut notes, _) = (Vec::new(), context);
+    let mut notes = Vec::new();
     notes.extend(mirror.then(|| (MIRROR, true.into())));
     set_remote(started.repo(), ORIGIN, &options.source, notes)?;
+    started
+        .repo()
+        .store()
+        .share_blocks(context.config()?.sharing()?);
     Ok(started)
 }
 

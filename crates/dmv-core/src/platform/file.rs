@@ -3,6 +3,7 @@
 use super::{FileStat, FileTime, OwnAccess, open_own, system};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -77,21 +78,49 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// two files share the blocks between the first and the last one, where the file system can. Otherwise the
 /// bytes are written.
 pub fn write_shared(file: &File, data: &[u8], offset: u64, origin: Origin<'_>) -> io::Result<()> {
-    let end = offset + data.len() as u64;
-    let first = offset.next_multiple_of(BLOCK_BYTES);
-    let last = end - end % BLOCK_BYTES;
-    // A length of zero would mean the rest of the file.
-    if first >= last || !offset.abs_diff(origin.at).is_multiple_of(BLOCK_BYTES) {
+    let Some(blocks) = whole_blocks(offset, data.len() as u64, origin) else {
         return write_all_at(file, data, offset);
-    }
-    let (head, rest) = data.split_at((first - offset) as usize);
-    let (shared, tail) = rest.split_at((last - first) as usize);
+    };
+    let (head, rest) = data.split_at((blocks.start - offset) as usize);
+    let (shared, tail) = rest.split_at((blocks.end - blocks.start) as usize);
     // The end comes first. So the file has its length when blocks are added to it.
-    write_all_at(file, tail, last)?;
+    write_all_at(file, tail, blocks.end)?;
     write_all_at(file, head, offset)?;
-    let from = origin.at + head.len() as u64;
-    let copied = system::copy_range(origin.file, from, file, first, shared.len() as u64);
-    copied.or_else(|_| write_all_at(file, shared, first))
+    let (from, len) = (origin.at + head.len() as u64, shared.len() as u64);
+    let copied = system::copy_range(origin.file, from, file, blocks.start, len);
+    copied.or_else(|_| write_all_at(file, shared, blocks.start))
+}
+
+/// Makes the `len` bytes at `offset` those of `origin`, without reading more of them than parts of the first and
+/// the last block. Fails if the blocks between these cannot be shared.
+pub(crate) fn share_range(
+    file: &File,
+    len: u64,
+    offset: u64,
+    origin: Origin<'_>,
+) -> io::Result<()> {
+    let blocks = whole_blocks(offset, len, origin).ok_or(io::ErrorKind::Unsupported)?;
+    let from = |at: u64| origin.at + (at - offset);
+    let copy = |part: Range<u64>| {
+        let mut bytes = [0; BLOCK_BYTES as usize];
+        let bytes = &mut bytes[..(part.end - part.start) as usize];
+        read_exact_at(origin.file, bytes, from(part.start))?;
+        write_all_at(file, bytes, part.start)
+    };
+    copy(blocks.end..offset + len)?;
+    copy(offset..blocks.start)?;
+    let shared = blocks.end - blocks.start;
+    system::copy_range(origin.file, from(blocks.start), file, blocks.start, shared)
+}
+
+/// Returns where the whole blocks lie that a file can share with `origin`, if it has `len` bytes of it at `offset`.
+/// `None` if there are none.
+fn whole_blocks(offset: u64, len: u64, origin: Origin<'_>) -> Option<Range<u64>> {
+    let end = offset + len;
+    let blocks = offset.next_multiple_of(BLOCK_BYTES)..end - end % BLOCK_BYTES;
+    let is_level = offset.abs_diff(origin.at).is_multiple_of(BLOCK_BYTES);
+    // A length of zero would mean the rest of the file.
+    (is_level && !blocks.is_empty()).then_some(blocks)
 }
 
 /// Returns the stat of an open file.

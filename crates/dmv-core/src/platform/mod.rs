@@ -51,9 +51,9 @@ pub use self::file::{
     sync_dir, usual_permissions, widen_pipe, write_all_at, write_shared,
 };
 pub(crate) use self::file::{
-    FULL_SYNC, TIME_STEP_NANOS, can_share_blocks, has_hole, settle, share_file, shared_bytes,
-    skip_hole, snapshot, stat_at, stat_at_unfollowed, umask, unnamed_file, wait_for_write,
-    write_mapped_pages_back,
+    FULL_SYNC, TIME_STEP_NANOS, can_share_blocks, has_hole, settle, share_file, share_range,
+    shared_bytes, skip_hole, snapshot, stat_at, stat_at_unfollowed, umask, unnamed_file,
+    wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;

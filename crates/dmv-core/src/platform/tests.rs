@@ -249,6 +249,16 @@ fn bytes_are_written_to_their_place_alone_whether_blocks_are_shared_or_not() -> 
         expected[at + shift as usize..end].copy_from_slice(data);
         let found = std::fs::read(path("to"))?;
         assert!(found == expected, "{at} {len} {shift}");
+
+        to.set_len(0)?;
+        let place = at as u64 + shift;
+        if share_range(&to, len as u64, place, origin).is_ok() {
+            let found = std::fs::read(path("to"))?;
+            assert!(
+                found[place as usize..] == new[at..at + len],
+                "{at} {len} {shift}"
+            );
+        }
     }
     Ok(())
 }

@@ -2,10 +2,12 @@
 //! blocks"). Nothing depends on it: where blocks cannot be shared, the same bytes are written.
 
 use super::error::StoreError;
+use super::random_id::random_number;
 use crate::platform::{can_share_blocks, snapshot};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size in bytes from which a file shares blocks with packs.
 pub const SHARED_FROM_BYTES: u64 = 4 << 20;
@@ -24,11 +26,25 @@ pub enum SharingMode {
     Require,
 }
 
+/// Of so many stretches whose blocks are shared, one is read, if only a sample is to be.
+const SAMPLED_STRETCHES: u64 = 32;
+
+/// How files share blocks with packs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharingRules {
+    /// Whether they do.
+    pub mode: SharingMode,
+    /// Whether only a sample of the bytes that a checkout shares is read and checked, and not all of them.
+    pub samples: bool,
+}
+
 /// What a store knows about sharing blocks.
 pub(super) struct BlockSharing {
     packs_dir: PathBuf,
-    mode: OnceLock<SharingMode>,
+    rules: OnceLock<SharingRules>,
     between_packs: OnceLock<bool>,
+    /// The stretches that might have been left unread. It starts anywhere, so each time other ones are read.
+    stretches: AtomicU64,
 }
 
 impl BlockSharing {
@@ -36,14 +52,15 @@ impl BlockSharing {
     pub fn new(packs_dir: &Path) -> BlockSharing {
         BlockSharing {
             packs_dir: packs_dir.to_owned(),
-            mode: OnceLock::new(),
+            rules: OnceLock::new(),
             between_packs: OnceLock::new(),
+            stretches: AtomicU64::new(random_number()),
         }
     }
 
-    /// Sets the mode. A second call has no effect.
-    pub fn set(&self, mode: SharingMode) {
-        let _ = self.mode.set(mode);
+    /// Sets the rules. A second call has no effect.
+    pub fn set(&self, rules: SharingRules) {
+        let _ = self.rules.set(rules);
     }
 
     /// Returns whether blocks may be shared.
@@ -51,9 +68,25 @@ impl BlockSharing {
         self.mode() != SharingMode::Off
     }
 
-    /// Returns the mode.
-    pub fn mode(&self) -> SharingMode {
-        self.mode.get().copied().unwrap_or_default()
+    /// Returns the rules.
+    pub fn rules(&self) -> SharingRules {
+        self.rules.get().copied().unwrap_or_default()
+    }
+
+    fn mode(&self) -> SharingMode {
+        self.rules().mode
+    }
+
+    /// Returns whether files in `dir` share blocks with packs, and only a sample of them is to be checked.
+    pub fn samples_in(&self, dir: &Path) -> bool {
+        let is_asked = self.is_on() && self.rules().samples;
+        is_asked && can_share_blocks(&self.packs_dir, dir)
+    }
+
+    /// Returns whether the next stretch of a file belongs to the sample.
+    pub fn reads_next(&self) -> bool {
+        let nth = self.stretches.fetch_add(1, Ordering::Relaxed);
+        nth.is_multiple_of(SAMPLED_STRETCHES)
     }
 
     /// Returns a [`snapshot`] of a file that shares its blocks, for packs to share them; `None` where that is

@@ -4,6 +4,7 @@
 use super::random_id::{PackId, RepositoryId};
 use crate::hash::check;
 use crate::limits::{MAX_FRAME_BYTES, MAX_OP_BYTES, MAX_SEGMENT_ENTRIES, MAX_TABLE_BYTES};
+use std::ops::Range;
 
 /// Length in bytes of a pack's header.
 pub const PACK_HEADER_BYTES: u64 = 64;
@@ -265,6 +266,11 @@ impl RecordHeader {
     /// Returns the offset of the payload within the record.
     pub fn payload_at(&self) -> u64 {
         RECORD_HEADER_BYTES as u64 + u64::from(self.table_len)
+    }
+
+    /// Returns the offset in the pack of a part of the payload. `offset` is that of the record.
+    pub fn part_at(&self, offset: u64, part: &Range<u32>) -> u64 {
+        offset + self.payload_at() + u64::from(part.start)
     }
 
     /// Returns the check that follows `payload`.

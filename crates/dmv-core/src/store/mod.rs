@@ -79,7 +79,7 @@ mod repack;
 
 pub use bad_places::BadPlaces;
 pub(crate) use bad_places::DAMAGED_FILE;
-pub use block_sharing::{SHARED_FROM_BYTES, SharingMode};
+pub use block_sharing::{SHARED_FROM_BYTES, SharingMode, SharingRules};
 pub(crate) use catalogue::NoSource;
 pub use catalogue::{Catalogue, CatalogueSource, IndexRow, PackRow, SegmentRow};
 pub use checked_record::{CheckedObject, CheckedRecord, ReadBase, ReceivedRecord};

@@ -226,7 +226,7 @@ impl PackReader {
     ) -> Result<u64, StoreError> {
         let start = out.len();
         out.resize(start + part.len(), 0);
-        let at = key.offset + header.payload_at() + u64::from(part.start);
+        let at = header.part_at(key.offset, part);
         let read = self.files.read(key.pack, &mut out[start..], at);
         read.inspect_err(|_| out.truncate(start))?;
         Ok(at)

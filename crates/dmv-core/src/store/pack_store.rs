@@ -16,7 +16,7 @@
 
 use super::arrivals::{Arrivals, FollowedStore, OpenArrivals};
 use super::bad_places::{BadPlaces, KnownDamage};
-use super::block_sharing::{BlockSharing, SharingMode};
+use super::block_sharing::{BlockSharing, SharingRules};
 use super::catalogue::{Catalogue, CatalogueSource, PackRow};
 use super::error::StoreError;
 use super::finished_job::FinishedJob;
@@ -347,14 +347,15 @@ impl Store {
         self.damage.replace(&*self.files().vfs, found)
     }
 
-    /// Says once whether files share blocks with packs. By default they do where the file system can.
-    pub fn share_blocks(&self, mode: SharingMode) {
-        self.sharing.set(mode);
+    /// Says once how files share blocks with packs. By default they do where the file system can, and every byte
+    /// is checked.
+    pub fn share_blocks(&self, rules: SharingRules) {
+        self.sharing.set(rules);
     }
 
     /// Shares blocks as another store of the same repository does.
     pub(crate) fn share_blocks_as(&self, other: &Store) {
-        self.sharing.set(other.sharing.mode());
+        self.sharing.set(other.sharing.rules());
     }
 
     /// Returns how many catalogues this store has loaded: other packs may be in use if it is another number.
@@ -365,6 +366,17 @@ impl Store {
     /// Returns whether a file that has a place in a pack may share its blocks.
     pub(crate) fn may_share_blocks(&self) -> bool {
         self.sharing.is_on()
+    }
+
+    /// Returns whether only a sample of the blocks that files in `dir` share is to be checked: never once damage
+    /// of this store is known.
+    pub(crate) fn samples_blocks_in(&self, dir: &Path) -> bool {
+        self.bad_places().is_empty() && self.sharing.samples_in(dir)
+    }
+
+    /// Returns whether the next stretch of a file whose blocks are shared is to be read, as a part of the sample.
+    pub(crate) fn reads_next_sample(&self) -> bool {
+        self.sharing.reads_next()
     }
 
     /// Fails with [`StoreError::NotShared`] if files in `dir` have to share blocks with packs and cannot.

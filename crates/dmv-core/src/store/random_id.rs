@@ -11,6 +11,13 @@ pub fn random_bytes() -> [u8; 16] {
     bytes
 }
 
+/// Returns a random number.
+pub fn random_number() -> u64 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).expect("the system has a random source");
+    u64::from_le_bytes(bytes)
+}
+
 /// Returns this many random bytes.
 pub fn random_block(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];

@@ -275,6 +275,17 @@ impl Store {
         self.decode(RecordKey { pack, offset }, table)
     }
 
+    /// Returns the pack that has the bytes of a chunk as they are, and their offset there, without reading them.
+    /// `None` if no pack has them so, as far as this store knows, or if their number is not `len`.
+    pub(crate) fn raw_place(&self, id: &ObjectId, len: u64) -> Option<(PackId, u64)> {
+        let (pack, place) = self.locate(id).ok()??;
+        let table = self.reader.table(pack, place.offset).ok()?;
+        let range = object_range(&table, place, ObjectType::Chunk).ok()?;
+        let found = range.end - range.start;
+        let is_raw = is_read_alone(&table, ObjectType::Chunk, found) && u64::from(found) == len;
+        is_raw.then(|| (pack, table.header.part_at(place.offset, &range)))
+    }
+
     fn decode(&self, key: RecordKey, table: Arc<FrameTable>) -> Result<Arc<Frame>, StoreError> {
         let bases = |table: &FrameTable| self.base_bytes(table, key.pack, key.offset);
         self.reader.decode(key, table, &bases)

@@ -27,10 +27,12 @@
 //! (`sync_filesystem`).
 
 mod moves;
+mod piece;
 mod replaced;
 
 pub use self::moves::Move;
 pub(crate) use self::moves::{Departure, MovingFile, arrive, leave};
+pub use self::piece::{Content, Piece, Sink};
 pub(crate) use self::replaced::ReplacedEntries;
 
 use self::replaced::give_back;
@@ -43,7 +45,7 @@ use crate::fsutil::{
 };
 use crate::object::tree::Xattrs;
 use crate::path::PathError;
-use crate::platform::{Origin, set_modified, write_all_at, write_shared};
+use crate::platform::set_modified;
 use crate::threads::start_in;
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
@@ -60,21 +62,7 @@ const WRITEBACK_BYTES: u64 = 8 << 20;
 /// Bytes at the end of a file from which on the same is worth its time.
 const LAST_BYTES: u64 = 1 << 20;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Takes bytes of a file, and perhaps another file that has the same bytes.
-pub type Sink<'s> = dyn FnMut(&[u8], Option<Origin<'_>>) -> io::Result<()> + 's;
-
-/// Provides the content of files. `B` names one.
-pub trait Content<B: ?Sized>: Sync {
-    /// Passes the content of `blob` to `sink`, in order. Must stop at an error of `sink`.
-    fn write_blob(&self, blob: &B, sink: &mut Sink<'_>) -> Result<(), BoxError>;
-
-    /// Called after the last comparison of an entry, before it is replaced or removed. A test can
-    /// change the entry then.
-    fn replacing(&self) {}
-}
-
+use self::piece::BoxError;
 /// The steps to carry out, in this order. Each list is sorted by directory.
 #[derive(Clone, Debug)]
 pub struct Plan<B> {
@@ -527,7 +515,7 @@ fn fill<B>(
 ) -> Result<u64, Refusal> {
     let mut failed = None;
     let (mut written, mut begun) = (0u64, 0u64);
-    let result = content.write_blob(blob, &mut |bytes, origin| {
+    let result = content.write_blob(blob, &mut |piece| {
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -536,17 +524,15 @@ fn fill<B>(
             start_writeback(file, begun, written - begun);
             begun = written;
         }
-        let at = written;
-        written += bytes.len() as u64;
-        let done = match origin {
-            Some(origin) => write_shared(file, bytes, at, origin),
-            None => write_all_at(file, bytes, at),
-        };
-        done.map_err(|e| {
-            let kind = e.kind();
-            failed = Some(e);
-            kind.into()
-        })
+        match piece.write(file, written) {
+            Ok(()) => written += piece.bytes(),
+            Err(e) => {
+                let kind = e.kind();
+                failed = matches!(piece, Piece::Read(..)).then_some(e);
+                return Err(kind.into());
+            }
+        }
+        Ok(())
     });
     // Small files are left to the final sync.
     if result.is_ok() && written - begun >= LAST_BYTES {

@@ -191,10 +191,10 @@ impl Export<'_> {
         plan.make_dirs.sort_by(|a, b| compare_dirs(a, b));
         self.last_dir = RepoPath::root();
         let content = stored::CountingWriter {
-            inner: StoreContent(self.repo),
+            inner: StoreContent::new(self.repo, self.root),
             job: self.job,
         };
-        content.inner.check_sharing(self.root, &plan)?;
+        content.inner.check_sharing(&plan)?;
         let asides = ReplacedEntries::new(self.root);
         let cancel = self.job.cancel_flag();
         let report = apply_plan(self.root, &plan, &content, 0, cancel, &asides);

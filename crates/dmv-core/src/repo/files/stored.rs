@@ -1,6 +1,7 @@
 //! Passes the bytes of stored files to `worktree`, which writes them to disk.
 
 use crate::fsutil::SafeDir;
+use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::limits::MAX_FRAME_BYTES;
 use crate::object::list::{Blob, BlobChunks};
@@ -10,11 +11,12 @@ use crate::repo::base::repo::Repo;
 use crate::repo::look::content::read_chunk;
 use crate::store::{BytesFrom, PackId, SHARED_FROM_BYTES};
 use crate::threads::start_in;
-use crate::worktree::checkout::{Content, Plan, Sink};
+use crate::worktree::checkout::{Content, Piece, Plan, Sink};
 use crossbeam_channel::bounded;
 use std::error::Error;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Files of at least this size are read and verified by one thread while another thread writes. They are those
 /// that share blocks with packs.
@@ -34,6 +36,10 @@ type Emit<'e> = dyn FnMut(&mut Batch) -> Result<(), Box<dyn Error + Send + Sync>
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
+    /// The chunks, with their lengths, whose bytes a pack has and nobody has read.
+    unread: Vec<(ObjectId, u64)>,
+    /// The number of all bytes.
+    len: u64,
     /// The pack that has the same bytes in a row, and their offset there.
     place: Option<(PackId, u64)>,
 }
@@ -41,8 +47,7 @@ struct Batch {
 impl Batch {
     /// Returns whether bytes with this place can be added.
     fn goes_on_at(&self, place: Option<(PackId, u64)>) -> bool {
-        let len = self.bytes.len() as u64;
-        len == 0 || place == self.place.map(|(pack, at)| (pack, at + len))
+        self.len == 0 || place == self.place.map(|(pack, at)| (pack, at + self.len))
     }
 
     fn is_full(&self) -> bool {
@@ -50,70 +55,142 @@ impl Batch {
             Some(_) => SHARED_BATCH_BYTES,
             None => BATCH_BYTES,
         };
-        self.bytes.len() >= most
+        self.len >= most as u64
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.unread.clear();
+        (self.len, self.place) = (0, None);
     }
 }
 
-/// The store as a source of file content. Every chunk is verified before it is passed on.
-pub struct StoreContent<'a>(pub &'a Repo);
+/// The store as a source of file content. Every chunk is verified before it is passed on, unless a sample is to do
+/// where blocks are shared.
+pub struct StoreContent<'a> {
+    repo: &'a Repo,
+    /// The directory that the files are below.
+    root: &'a SafeDir,
+    samples: OnceLock<bool>,
+}
 
-impl StoreContent<'_> {
-    /// Fails if large files of a plan have to share blocks with packs, and files below `root` cannot.
-    pub fn check_sharing(&self, root: &SafeDir, plan: &Plan<Blob>) -> Result<(), RepoError> {
+impl<'a> StoreContent<'a> {
+    /// Returns the content for files below `root`.
+    pub fn new(repo: &'a Repo, root: &'a SafeDir) -> StoreContent<'a> {
+        StoreContent {
+            repo,
+            root,
+            samples: OnceLock::new(),
+        }
+    }
+
+    fn root(&self) -> &Path {
+        Path::new(name_of(self.root.path()))
+    }
+
+    /// Fails if large files of a plan have to share blocks with packs and cannot.
+    pub fn check_sharing(&self, plan: &Plan<Blob>) -> Result<(), RepoError> {
         let mut files = plan.files.iter();
         if files.any(|file| file.blob.size >= SHARED_FROM_BYTES) {
-            let root = Path::new(name_of(root.path()));
-            self.0.store.check_sharing_with(root)?;
+            self.repo.store.check_sharing_with(self.root())?;
         }
         Ok(())
     }
 
     fn pump(&self, blob: Blob, emit: &mut Emit<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let shares = blob.size >= SHARED_FROM_BYTES && self.0.store.may_share_blocks();
-        let (mut batch, mut chunk_bytes) = (Batch::default(), Vec::new());
-        for chunk in BlobChunks::new(self.0.objects(), blob) {
-            let (offset, id, len) = chunk.map_err(RepoError::from)?;
-            if !shares {
-                read_chunk(self.0, &id, len, &mut batch.bytes)?;
-            } else {
-                let place = match read_chunk(self.0, &id, len, &mut chunk_bytes)? {
-                    BytesFrom::Pack { pack, at } if at % BLOCK_BYTES == offset % BLOCK_BYTES => {
-                        Some((pack, at))
-                    }
-                    _ => None,
-                };
-                if !batch.goes_on_at(place) {
-                    emit(&mut batch)?;
-                    batch.bytes.clear();
-                }
-                if batch.bytes.is_empty() {
-                    batch.place = place;
-                }
-                batch.bytes.append(&mut chunk_bytes);
-            }
-            if batch.is_full() {
-                emit(&mut batch)?;
-                batch.bytes.clear();
-            }
-        }
-        if batch.bytes.is_empty() {
-            Ok(())
+        let chunks = BlobChunks::new(self.repo.objects(), blob);
+        let shares = blob.size >= SHARED_FROM_BYTES && self.repo.store.may_share_blocks();
+        let mut batch = Batch::default();
+        if shares {
+            self.pump_shared(chunks, &mut batch, emit)?;
         } else {
-            emit(&mut batch)
+            for chunk in chunks {
+                let (_, id, len) = chunk.map_err(RepoError::from)?;
+                read_chunk(self.repo, &id, len, &mut batch.bytes)?;
+                batch.len += len;
+                if batch.is_full() {
+                    emit(&mut batch)?;
+                    batch.clear();
+                }
+            }
         }
+        match batch.len {
+            0 => Ok(()),
+            _ => emit(&mut batch),
+        }
+    }
+
+    /// The same for a file whose blocks may be shared: bytes that lie in a row in a pack are passed on together.
+    fn pump_shared(
+        &self,
+        chunks: BlobChunks<'_>,
+        batch: &mut Batch,
+        emit: &mut Emit<'_>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let store = &self.repo.store;
+        let samples = *self
+            .samples
+            .get_or_init(|| store.samples_blocks_in(self.root()));
+        let (mut is_read, mut bytes) = (true, Vec::new());
+        for chunk in chunks {
+            let (offset, id, len) = chunk.map_err(RepoError::from)?;
+            if batch.len == 0 {
+                is_read = !samples || store.reads_next_sample();
+            }
+            let level = |(_, at): &(PackId, u64)| at % BLOCK_BYTES == offset % BLOCK_BYTES;
+            let raw = (!is_read).then(|| store.raw_place(&id, len)).flatten();
+            let unread = raw.filter(level);
+            let place = match unread {
+                Some(place) => Some(place),
+                None => match read_chunk(self.repo, &id, len, &mut bytes)? {
+                    BytesFrom::Pack { pack, at } => Some((pack, at)).filter(level),
+                    BytesFrom::Memory => None,
+                },
+            };
+            let is_same = batch.unread.is_empty() == unread.is_none();
+            if batch.len > 0 && !(is_same && batch.goes_on_at(place)) {
+                emit(batch)?;
+                batch.clear();
+            }
+            if batch.len == 0 {
+                batch.place = place;
+            }
+            match unread {
+                Some(_) => batch.unread.push((id, len)),
+                None => batch.bytes.append(&mut bytes),
+            }
+            batch.len += len;
+            if batch.is_full() {
+                emit(batch)?;
+                batch.clear();
+            }
+        }
+        Ok(())
     }
 
     fn write(&self, batch: &Batch, sink: &mut Sink<'_>) -> io::Result<()> {
         let pack = batch.place.and_then(|(pack, at)| {
             // If it cannot be opened any more, the bytes are written.
-            let file = self.0.store.pack_file(pack).ok()?;
+            let file = self.repo.store.pack_file(pack).ok()?;
             Some((file, at))
         });
         let origin = pack.as_ref().and_then(|(file, at)| {
             let file = file.system()?;
             Some(Origin { file, at: *at })
         });
-        sink(&batch.bytes, origin)
+        if batch.unread.is_empty() {
+            return sink(Piece::Read(&batch.bytes, origin));
+        }
+        if let Some(origin) = origin
+            && sink(Piece::Unread(origin, batch.len)).is_ok()
+        {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for (id, len) in &batch.unread {
+            read_chunk(self.repo, id, *len, &mut bytes).map_err(io::Error::other)?;
+        }
+        sink(Piece::Read(&bytes, None))
     }
 }
 
@@ -169,9 +246,9 @@ impl Content<Blob> for CountingWriter<'_> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let progress = &self.job.progress;
-        self.inner.write_blob(blob, &mut |bytes, origin| {
-            sink(bytes, origin)?;
-            Job::add(&progress.bytes, bytes.len() as u64);
+        self.inner.write_blob(blob, &mut |piece| {
+            sink(piece)?;
+            Job::add(&progress.bytes, piece.bytes());
             Ok(())
         })?;
         Job::add(&progress.files, 1);

@@ -108,7 +108,7 @@ pub fn remove_untouched(
     plan.remove_dirs.dedup();
     let kept = |dir: &Vec<u8>| matches!(stat_of(&tree.root, dir), Ok(Some(stat)) if stat.kind == FileKind::Dir);
     plan.remove_dirs.retain(kept);
-    let content = stored::StoreContent(repo);
+    let content = stored::StoreContent::new(repo, &tree.root);
     let asides = ReplacedEntries::new(&tree.root);
     let done = apply_plan(&tree.root, &plan, &content, 1, job.cancel_flag(), &asides);
     let done = done.map_err(|e| match e {

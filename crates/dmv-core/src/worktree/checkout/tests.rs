@@ -14,7 +14,7 @@ impl Content<&'static str> for Literal {
         for byte in blob.as_bytes() {
             match byte {
                 b'!' => return Err("not stored here".into()),
-                _ => sink(&[*byte], None)?,
+                _ => sink(Piece::Read(&[*byte], None))?,
             }
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Content<&'static str> for Unseen<'_> {
         if self.0.join("new/f").exists() {
             Err("it has its name already".into())
         } else {
-            Ok(sink(blob.as_bytes(), None)?)
+            Ok(sink(Piece::Read(blob.as_bytes(), None))?)
         }
     }
 }

@@ -510,12 +510,10 @@ impl<'a> Switch<'a> {
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
         let content = CountingWriter {
-            inner: StoreContent(self.request.repo),
+            inner: StoreContent::new(self.request.repo, &self.request.tree.root),
             job: self.request.job,
         };
-        content
-            .inner
-            .check_sharing(&self.request.tree.root, &plan)?;
+        content.inner.check_sharing(&plan)?;
         let cancel = self.request.job.cancel_flag();
         let report = apply_plan(
             &self.request.tree.root,
