@@ -25,6 +25,9 @@ MAX_REQUEST = 16 << 20
 BUFFER = 64 << 10
 
 
+_encode = json.JSONEncoder(allow_nan=False).encode
+
+
 class Result:
     """What a command has answered."""
 
@@ -311,7 +314,7 @@ def _end(process: "subprocess.Popen[bytes]", pid: int) -> None:
 
 
 def _line(request: Dict[str, Any]) -> bytes:
-    line = json.dumps(request, allow_nan=False).encode() + b"\n"
+    line = _encode(request).encode() + b"\n"
     if len(line) > MAX_REQUEST:
         raise ValueError("a request has at most 16 MiB")
     return line

@@ -148,8 +148,7 @@ fn refuse_newer(context: &Context, repo: &Repo, paths: &[RepoPath]) -> Result<()
     let Some(own) = repo.own_commit()? else {
         return Ok(());
     };
-    let selected = paths.iter().cloned().map(RepoPath::into_bytes);
-    let select = Paths::new(selected.collect());
+    let select = Paths::new(paths);
     let NewerReport { versions, .. } = newer::of_selected(context, repo, own, &select);
     let lines = newer::lines(repo, &versions)?;
     let Some(first) = lines.first() else {

@@ -61,6 +61,8 @@ pub struct Context {
     config: OnceCell<Config>,
     /// The directory that relative paths begin at.
     here: OnceCell<PathBuf>,
+    /// The same from the root of the worktree. `None`: it is outside.
+    here_in_root: OnceCell<Option<Vec<u8>>>,
     /// The name of the command.
     pub command: String,
     /// What was typed after the name of the program, with aliases replaced.
@@ -100,6 +102,7 @@ impl Context {
             job: Arc::new(Job::default()),
             config,
             here: OnceCell::new(),
+            here_in_root: OnceCell::new(),
             command,
             typed,
             program: Cell::new(clap::Command::default),
@@ -399,9 +402,9 @@ impl Context {
         Watch::patient(self.job.clone())
     }
 
-    /// A path argument as a path from the worktree's root. Without a worktree it is one already, and
-    /// so is one that begins with `:/`.
-    pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
+    /// A path argument as a path of the repository. Without a worktree it is one already, and so is one that begins
+    /// with `:/`.
+    pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<RepoPath, Failure> {
         if arg.is_empty() {
             // A script has lost a name; the whole worktree was hardly meant.
             let failure = Failure::usage("an empty path names nothing");
@@ -412,10 +415,14 @@ impl Context {
         let root = match (from_root, repo.worktree_root()) {
             (None, Some(root)) => root,
             (from_root, _) => {
-                let path = from_root.unwrap_or(&given);
-                return Ok(Repo::parse_path(path)?.as_bytes().to_vec());
+                return Ok(Repo::parse_path(from_root.unwrap_or(&given))?);
             }
         };
+        if let Some(here) = self.here_in(root)?
+            && goes_down(arg)
+        {
+            return Ok(Repo::parse_path(&[here, b"/", &given].concat())?);
+        }
         let Some(from_root) = from_root_of(root, &self.here()?.join(arg)) else {
             let message = format!(
                 "'{}' is outside of the worktree at {}",
@@ -424,8 +431,18 @@ impl Context {
             );
             return Err(Failure::new("outside-worktree", EXIT_OTHER, message));
         };
-        let parsed = Repo::parse_path(&argument_bytes(&from_root))?;
-        Ok(parsed.as_bytes().to_vec())
+        Ok(Repo::parse_path(&argument_bytes(&from_root))?)
+    }
+
+    /// The current directory as a path from the worktree's root, if it is inside.
+    fn here_in(&self, root: &Path) -> Result<Option<&[u8]>, Failure> {
+        if self.here_in_root.get().is_none() {
+            let here = from_root_of(root, self.here()?);
+            let here = here.map(|here| argument_bytes(here.as_os_str()).into_owned());
+            // A second look finds the same.
+            let _ = self.here_in_root.set(here);
+        }
+        Ok(self.here_in_root.get().and_then(Option::as_deref))
     }
 
     /// The current directory.
@@ -495,8 +512,8 @@ impl Context {
         repo: &Repo,
         args: &[OsString],
         old: Option<ObjectId>,
-    ) -> Result<Vec<Vec<u8>>, Failure> {
-        let paths = self.repo_paths(repo, args)?;
+    ) -> Result<Vec<RepoPath>, Failure> {
+        let paths = self.paths(repo, args)?;
         for path in repo.left_out(&paths, &self.settings()?)? {
             self.ui.note(format_args!("note: '{path}' is ignored"));
         }
@@ -513,25 +530,13 @@ impl Context {
                 PathState::Known | PathState::Outside { .. } => {}
             }
         }
-        Ok(paths.into_iter().map(RepoPath::into_bytes).collect())
-    }
-
-    /// Path arguments as paths of the repository.
-    pub fn repo_paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<RepoPath>, Failure> {
-        args.iter().map(|arg| self.repo_path(repo, arg)).collect()
-    }
-
-    /// A path argument as a path of the repository.
-    pub fn repo_path(&self, repo: &Repo, arg: &OsStr) -> Result<RepoPath, Failure> {
-        Ok(Repo::parse_path(&self.path(repo, arg)?)?)
+        Ok(paths)
     }
 
     /// Fails if a commit or a stash could take nothing from one of these paths.
-    pub fn check_paths(&self, repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
-        let parsed: Result<Vec<_>, _> = paths.iter().map(|path| Repo::parse_path(path)).collect();
-        let parsed = parsed?;
-        for (path, parsed) in paths.iter().zip(&parsed) {
-            match repo.path_state(parsed)? {
+    pub fn check_paths(&self, repo: &Repo, paths: &[RepoPath]) -> Result<(), Failure> {
+        for path in paths {
+            match repo.path_state(path)? {
                 PathState::Known => {}
                 // A choice counts without a file.
                 PathState::Outside {
@@ -539,12 +544,12 @@ impl Context {
                     ..
                 } => {}
                 PathState::Outside { .. } => {
-                    return Err(RepoError::Files(FilesError::OutsideSubset(parsed.clone())).into());
+                    return Err(RepoError::Files(FilesError::OutsideSubset(path.clone())).into());
                 }
-                PathState::Unknown => return Err(no_such_path(path)),
+                PathState::Unknown => return Err(no_such_path(path.as_bytes())),
             }
         }
-        match repo.left_out(&parsed, &self.settings()?)?[..] {
+        match repo.left_out(paths, &self.settings()?)?[..] {
             [] => Ok(()),
             [first, ..] => {
                 let message = format!("'{first}' is ignored, so no commit or stash includes it");
@@ -554,8 +559,8 @@ impl Context {
         }
     }
 
-    /// Path arguments as paths from the worktree's root.
-    pub fn paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<Vec<u8>>, Failure> {
+    /// Path arguments as paths of the repository.
+    pub fn paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<RepoPath>, Failure> {
         args.iter().map(|arg| self.path(repo, arg)).collect()
     }
 }
@@ -593,6 +598,12 @@ pub fn load_config(named: bool) -> Result<Config, Failure> {
 #[cfg(feature = "git")]
 pub fn scratch() -> Result<tempfile::TempDir, Failure> {
     tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))
+}
+
+/// Whether an argument names something below the directory that it is seen from, by its text alone.
+fn goes_down(arg: &OsStr) -> bool {
+    let is_down = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    Path::new(arg).components().all(is_down)
 }
 
 /// An absolute path as one from the worktree's root, if it is inside.

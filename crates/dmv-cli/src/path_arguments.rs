@@ -61,7 +61,7 @@ pub fn place_or_path(
     is_path: bool,
 ) -> Result<PlaceIn, Failure> {
     let arg = arg.unwrap_or(OsStr::new("."));
-    let here = || -> Result<RepoPath, Failure> { Ok(Repo::parse_path(&context.path(repo, arg)?)?) };
+    let here = || context.path(repo, arg);
     let given = argument_bytes(arg);
     let has_revision = given.contains(&b':');
     if looks_like_path(&given) || arg.is_empty() || is_path && !has_revision {
@@ -120,7 +120,7 @@ pub fn path_at(
     revision: &OsStr,
     path: &OsStr,
 ) -> Result<PlaceIn, Failure> {
-    let path = Repo::parse_path(&context.path(repo, path)?)?;
+    let path = context.path(repo, path)?;
     let revision = revision.to_string_lossy().into_owned();
     at(context, repo, revision, path)
 }
@@ -139,7 +139,6 @@ pub fn neither(arg: &OsStr, e: RevisionError) -> Failure {
 /// Says how to name the path where a revision has the same name.
 pub fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
     let path = context.path(repo, arg).ok();
-    let path = path.and_then(|path| Repo::parse_path(&path).ok());
     if path.is_some_and(|path| !path.is_root() && exists(repo, &path)) {
         let arg = Argument::value([b"./", bytes_of(arg)].concat());
         context.ui.note(hint!(
@@ -193,12 +192,11 @@ fn at(
 
 /// The path in `REV:PATH`: from the root, or with `./` or `../` from where the user stands.
 fn path_in(context: &Context, repo: &Repo, path: &[u8]) -> Result<RepoPath, Failure> {
-    let path = if looks_like_path(path) && !path.starts_with(b"/") {
-        context.path(repo, name_of(path))?
+    if looks_like_path(path) && !path.starts_with(b"/") {
+        context.path(repo, name_of(path))
     } else {
-        path.to_vec()
-    };
-    Ok(Repo::parse_path(&path)?)
+        Ok(Repo::parse_path(path)?)
+    }
 }
 
 /// Some paths of one commit.
@@ -271,7 +269,7 @@ pub fn chosen(
 /// A path as it was given, and as one from the root.
 struct GivenPath {
     text: Vec<u8>,
-    path: Vec<u8>,
+    path: RepoPath,
 }
 
 fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, GivenPath), Failure> {
@@ -284,7 +282,7 @@ fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, GivenPa
         && repo.resolve(&revision).is_ok()
     {
         let text = path.to_vec();
-        let path = path_in(context, repo, path)?.as_bytes().to_vec();
+        let path = path_in(context, repo, path)?;
         return Ok((revision, GivenPath { text, path }));
     }
     Ok(("@".to_owned(), here(arg)?))
@@ -298,21 +296,21 @@ fn pattern(
     commit: &Commit,
     given: &GivenPath,
 ) -> Result<Vec<u8>, Failure> {
-    let path = Repo::parse_path(&given.path)?;
+    let path = &given.path;
     if path.is_root() {
         return Ok(b"**".to_vec());
     }
     let found = supplied(context, repo, "looking for", || {
-        Ok(lookup_path(repo.objects(), &commit.tree, &path)?)
+        Ok(lookup_path(repo.objects(), &commit.tree, path)?)
     })?;
     let is_special = |b: &u8| b"*?[\\".contains(b);
     if found.is_some() {
         return Ok([b"/", &pattern_of(path.as_bytes())[..]].concat());
     }
-    if !given.path.iter().any(is_special) {
+    if !path.as_bytes().iter().any(is_special) {
         return Err(RepoError::Look(LookError::NoSuchPath {
             revision: revision.to_owned(),
-            path: given.path.clone().into(),
+            path: path.as_bytes().into(),
         })
         .into());
     }

@@ -77,7 +77,7 @@ fn resolved(repo: &Repo, word: &OsStr) -> Result<String, RepoError> {
 
 /// Whether the worktree or the history has something at a path.
 fn is_path(context: &Context, repo: &Repo, word: &OsStr) -> bool {
-    let path = context.repo_path(repo, word).ok();
+    let path = context.path(repo, word).ok();
     path.is_some_and(|path| {
         path.is_root()
             || repo.worktree_root().is_some() && std::fs::symlink_metadata(word).is_ok()

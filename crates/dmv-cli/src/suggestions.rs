@@ -90,7 +90,6 @@ fn in_the_way(context: &Context, failure: Failure) -> Failure {
 /// Whether the worktree or its commit has this path.
 fn is_path(context: &Context, repo: &Repo, name: &str) -> bool {
     let path = context.path(repo, OsStr::new(name)).ok();
-    let path = path.and_then(|path| Repo::parse_path(&path).ok());
     path.is_some_and(|path| {
         path.is_root() || matches!(repo.path_state(&path), Ok(PathState::Known))
     })

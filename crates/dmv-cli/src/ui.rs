@@ -146,10 +146,11 @@ impl KeptOutput {
         Ok(taken)
     }
 
-    fn add_document(&mut self, line: &[u8]) -> io::Result<()> {
-        self.make_room(line.len())?;
-        self.documents.extend_from_slice(line);
-        Ok(())
+    fn add_document(&mut self, value: &Json) -> io::Result<()> {
+        self.make_room(0)?;
+        write_json(&mut self.documents, value)?;
+        self.documents.push(b'\n');
+        self.make_room(0)
     }
 
     fn make_room(&mut self, bytes: usize) -> io::Result<()> {
@@ -297,10 +298,7 @@ impl Ui {
     /// Prints one JSON value on a line of its own.
     pub fn json(&self, value: &Json) -> Result<(), Failure> {
         if let Some(kept) = &self.kept {
-            let mut line = Vec::new();
-            write_json(&mut line, value)?;
-            line.push(b'\n');
-            return Ok(kept.borrow_mut().add_document(&line)?);
+            return Ok(kept.borrow_mut().add_document(value)?);
         }
         let mut out = self.out.borrow_mut();
         write_json(&mut *out, value)?;
@@ -477,7 +475,8 @@ impl serde_json::ser::Formatter for Harmless {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let is_bad = |c: char| c.is_control() || is_hidden(c);
+        let is_plain = |c: char| matches!(c, ' '..='~');
+        let is_bad = |c: char| !is_plain(c) && (c.is_control() || is_hidden(c));
         let mut rest = fragment;
         while let Some(at) = rest.find(is_bad) {
             let (good, bad) = rest.split_at(at);

@@ -5,7 +5,8 @@
 //! the threads do.
 
 use std::io;
-use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+use std::sync::OnceLock;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle, available_parallelism};
 
 /// The system starts no further thread: a limit of processes or memory is reached.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,12 @@ impl From<NoThread> for io::Error {
     fn from(e: NoThread) -> io::Error {
         e.0
     }
+}
+
+/// Returns how many threads can run at the same time. The system is asked once: it reads files to find out.
+pub fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| available_parallelism().map_or(1, usize::from))
 }
 
 /// Starts a thread that runs `work`.

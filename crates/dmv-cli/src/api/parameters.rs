@@ -5,7 +5,7 @@ use crate::api::message::NO_METHOD;
 use crate::api::request::BAD_PARAMETERS;
 use clap::{Arg, ArgAction, Command};
 use data_encoding::BASE64;
-use dmv_core::platform::name_of;
+use dmv_core::platform::string_of;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 
@@ -62,7 +62,7 @@ fn wrong(message: impl Into<String>) -> WrongCall {
 pub fn command_words(
     program: &Command,
     method: &str,
-    params: &Map<String, Value>,
+    params: Map<String, Value>,
 ) -> Result<Vec<OsString>, WrongCall> {
     let command = find(program, method)?;
     let mut words: Vec<OsString> = method.split('.').map(OsString::from).collect();
@@ -78,7 +78,7 @@ pub fn command_words(
             continue;
         }
         let mut own = command.get_arguments().filter(|arg| is_own(arg));
-        let found = own.find(|arg| names_of(command, arg).contains(name));
+        let found = own.find(|arg| names_of(command, arg).contains(&name));
         let Some(arg) = found else {
             return Err(wrong(format!("{method} has no parameter '{name}'")));
         };
@@ -88,7 +88,7 @@ pub fn command_words(
             None => values.push(Values {
                 arg,
                 is_second: name == "b",
-                texts: texts(name, value)?,
+                texts: texts(&name, value)?,
             }),
         }
     }
@@ -156,7 +156,7 @@ fn takes_several(arg: &Arg) -> bool {
 }
 
 /// Adds an option whose values follow it as words of their own.
-fn add_pair(words: &mut Vec<OsString>, option: &str, value: &Value) -> Result<(), WrongCall> {
+fn add_pair(words: &mut Vec<OsString>, option: &str, value: Value) -> Result<(), WrongCall> {
     let texts = texts(option, value)?;
     if texts
         .iter()
@@ -174,7 +174,7 @@ fn add_pair(words: &mut Vec<OsString>, option: &str, value: &Value) -> Result<()
 fn add_option(
     words: &mut Vec<OsString>,
     option: &str,
-    value: &Value,
+    value: Value,
     is_flag: bool,
 ) -> Result<(), WrongCall> {
     match value {
@@ -194,7 +194,7 @@ fn add_option(
 }
 
 /// The values of a parameter.
-fn texts(name: &str, value: &Value) -> Result<Vec<OsString>, WrongCall> {
+fn texts(name: &str, value: Value) -> Result<Vec<OsString>, WrongCall> {
     Ok(match value {
         Value::Null => Vec::new(),
         Value::Array(values) if values.is_empty() => {
@@ -206,7 +206,7 @@ fn texts(name: &str, value: &Value) -> Result<Vec<OsString>, WrongCall> {
             return Err(wrong(format!("{most}: make several requests")));
         }
         Value::Array(values) => {
-            let texts = values.iter().map(|value| text(name, value));
+            let texts = values.into_iter().map(|value| text(name, value));
             texts.collect::<Result<_, _>>()?
         }
         value => vec![text(name, value)?],
@@ -214,9 +214,9 @@ fn texts(name: &str, value: &Value) -> Result<Vec<OsString>, WrongCall> {
 }
 
 /// A value: a text, a number, or bytes that are no text as `{"b64": ...}`.
-fn text(name: &str, value: &Value) -> Result<OsString, WrongCall> {
+fn text(name: &str, value: Value) -> Result<OsString, WrongCall> {
     let bytes = match value {
-        Value::String(text) => text.clone().into_bytes(),
+        Value::String(text) => text.into_bytes(),
         Value::Number(number) => number.to_string().into_bytes(),
         Value::Object(fields) if fields.len() == 1 => {
             let encoded = fields.get("b64").and_then(Value::as_str);
@@ -228,7 +228,7 @@ fn text(name: &str, value: &Value) -> Result<OsString, WrongCall> {
     if bytes.contains(&0) {
         return Err(wrong(format!("'{name}' has a zero byte")));
     }
-    Ok(name_of(&bytes).to_owned())
+    Ok(string_of(bytes))
 }
 
 /// Adds the arguments behind the options, so that none is taken for an option.
@@ -288,7 +288,7 @@ mod tests {
         // As after the first request, when the parser has added its own options.
         let mut program = Cli::command();
         program.build();
-        let words = command_words(&program, method, &params).map_err(|e| e.message)?;
+        let words = command_words(&program, method, params).map_err(|e| e.message)?;
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         Ok(words.join(" "))
     }
@@ -429,8 +429,8 @@ mod tests {
         let Value::Object(params) = params else {
             return;
         };
-        let words = command_words(&Cli::command(), "status", &params);
+        let words = command_words(&Cli::command(), "status", params);
         let last = words.ok().and_then(|words| words.last().cloned());
-        assert_eq!(last, Some(name_of(b"\xff").to_owned()));
+        assert_eq!(last, Some(string_of(b"\xff".to_vec())));
     }
 }

@@ -210,9 +210,8 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         while let Some((request, job)) = self.next() {
             // The description of all commands takes long to make.
             let program = program.get_or_insert_with(Cli::command);
-            let answered =
-                catch_unwind(AssertUnwindSafe(|| self.answered(program, &request, &job)));
-            let id = request.id.unwrap_or_default();
+            let id = request.id.clone().unwrap_or_default();
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answered(program, request, &job)));
             let answer = answered.unwrap_or_else(|_| {
                 self.shared.forget();
                 message::refusal(&Refusal {
@@ -280,10 +279,10 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
     fn answered(
         self: &Arc<Self>,
         program: &mut clap::Command,
-        request: &Request,
+        request: Request,
         job: &Arc<Job>,
     ) -> Vec<u8> {
-        let id = request.id.clone().unwrap_or_default();
+        let id = request.id.unwrap_or_default();
         let refuse = |code, message| {
             message::refusal(&Refusal {
                 id: id.clone(),
@@ -291,13 +290,13 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 message,
             })
         };
-        let words = match command_words(program, &request.method, &request.params) {
+        let words = match command_words(program, &request.method, request.params) {
             Ok(words) => words,
             Err(wrong) => return refuse(wrong.code, wrong.message),
         };
         let line = std::iter::once("dmv".into()).chain(words.iter().cloned());
         let parsed = program.try_get_matches_from_mut(line);
-        let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+        let parsed = parsed.and_then(|mut found| Cli::from_arg_matches_mut(&mut found));
         let cli = match parsed {
             Ok(cli) => cli,
             Err(e) => return refuse(BAD_PARAMETERS, what_is_wrong(&e)),

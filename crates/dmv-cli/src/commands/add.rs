@@ -64,7 +64,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 /// The changes that a commit would take, and whether they are all that there may be.
 fn taken(context: &Context, paths: &[&OsString]) -> Result<(Vec<Vec<u8>>, bool), Failure> {
     let repo = context.repo()?;
-    let paths: Result<_, Failure> = paths.iter().map(|path| context.path(&repo, path)).collect();
+    let paths: Result<Vec<_>, Failure> =
+        paths.iter().map(|path| context.path(&repo, path)).collect();
     let select = Paths::new(paths?);
     let options = StatusOptions {
         select: &select,

@@ -50,7 +50,7 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let options = ClaimOptions {
-        paths: context.repo_paths(&repo, &args.paths)?,
+        paths: context.paths(&repo, &args.paths)?,
         reason: args.message.clone(),
         takes: args.take,
         request: context.request()?,

@@ -37,7 +37,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.repo_paths(&repo, &args.paths)?;
+    let paths = context.paths(&repo, &args.paths)?;
     if args.refresh {
         let untold = tell_remotes(context, &repo, remotes(context)?.into_iter());
         print_untold(context, &untold);

@@ -100,10 +100,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let paths = context.paths(&repo, &args.paths)?;
     context.check_paths(&repo, &paths)?;
     bring_rules(context, &repo)?;
-    let select = Paths::new(paths.clone());
+    let select = Paths::new(&paths);
     let mut written = None;
     if wants_editor {
-        match draft::write(context, &repo, args, &paths)? {
+        match draft::write(context, &repo, args, &select)? {
             Some(done) => message = Some(written.insert(done).message.clone()),
             None => {
                 writeln!(context.ui.out(), "nothing to commit")?;

@@ -92,7 +92,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn history(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
     let mut limits = Vec::new();
     for arg in args.place.iter().chain(&args.more) {
-        let path = Repo::parse_path(&context.path(repo, arg)?)?;
+        let path = context.path(repo, arg)?;
         if path.is_root() {
             limits.clear();
             break;

@@ -141,7 +141,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         context.ui.note("no commits yet");
         return Ok(EXIT_OK);
     };
-    let paths = context.repo_paths(&repo, &paths)?;
+    let paths = context.paths(&repo, &paths)?;
     if args.follow && paths.len() != 1 {
         return Err(Failure::usage("--follow needs exactly one file"));
     }

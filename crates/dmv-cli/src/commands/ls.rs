@@ -119,7 +119,7 @@ fn newer_versions(
     }
     let path = place.path.as_bytes();
     let select: &dyn Select = if args.recursive || place.located.tree().is_none() {
-        &Paths::new(vec![path.to_vec()])
+        &Paths::new([path])
     } else {
         &ChildrenOf(path)
     };

@@ -27,8 +27,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let repo = context.repo()?;
     let mut options = MoveOptions {
-        sources: context.repo_paths(&repo, sources)?,
-        to: context.repo_path(&repo, to)?,
+        sources: context.paths(&repo, sources)?,
+        to: context.path(&repo, to)?,
         into: to.as_encoded_bytes().ends_with(b"/"),
         force: args.force,
         settings: context.settings()?,

@@ -34,11 +34,11 @@ impl Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.repo_paths(&repo, &args.paths)?;
+    let paths = context.paths(&repo, &args.paths)?;
     let Some(own) = repo.own_commit()? else {
         return Ok(EXIT_OK);
     };
-    let select = Paths::new(paths.iter().cloned().map(RepoPath::into_bytes).collect());
+    let select = Paths::new(&paths);
     let subset = repo.subset()?;
     let options = NewerOptions {
         own,

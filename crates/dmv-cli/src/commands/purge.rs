@@ -151,7 +151,7 @@ fn find(context: &Context, repo: &Repo, target: &OsStr) -> Result<(PurgeWhat, Pu
     let id = target.to_str().and_then(ObjectId::from_hex);
     let what = match id {
         Some(id) => PurgeWhat::Content(id),
-        None => PurgeWhat::Path(Repo::parse_path(&context.path(repo, target)?)?),
+        None => PurgeWhat::Path(context.path(repo, target)?),
     };
     let watch = context.watch("searching all history");
     let found = repo.purgeable(&what, &context.job)?;

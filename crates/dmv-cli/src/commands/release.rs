@@ -46,7 +46,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.repo_paths(&repo, &args.paths)?;
+    let paths = context.paths(&repo, &args.paths)?;
     let table = repo.claims()?;
     let digits = args.of.as_deref();
     let device = digits.map(|digits| device_of(table.claims(), digits));

@@ -59,7 +59,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let paths = if args.all {
         vec![RepoPath::root()]
     } else {
-        context.repo_paths(&repo, &args.paths)?
+        context.paths(&repo, &args.paths)?
     };
     let (choice, word) = choice(args);
     if let Choice::With(file) = &choice {

@@ -27,7 +27,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(revision) => Some(context.revision_or_date(&repo, revision)?),
         None => None,
     };
-    let paths = context.repo_paths(&repo, &args.paths)?;
+    let paths = context.paths(&repo, &args.paths)?;
     let request = context.request()?;
     let report = keep_or_ask(context, &repo, "restoring", |settings| {
         repo.restore(from, &paths, settings, request.clone(), &context.job)

@@ -25,11 +25,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.repo_paths(&repo, &args.paths)?;
+    let paths = context.paths(&repo, &args.paths)?;
     let watch = context.watch("looking");
     let states = repo.states(&paths, &context.settings()?, &context.job)?;
     drop(watch);
-    let listed = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let listed = paths.iter().map(RepoPath::as_bytes).collect();
     let own = repo.own_commit()?;
     let found = own.map(|own| newer::of_paths(context, &repo, own, listed));
     let found = found.unwrap_or_default();

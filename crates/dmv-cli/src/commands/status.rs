@@ -206,9 +206,7 @@ fn newer_versions(
         return Ok(Vec::new());
     };
     let changed = report.changes.iter().map(|change| &change.path);
-    let changed = changed
-        .chain(&report.conflicts)
-        .map(|path| path.as_bytes().to_vec());
+    let changed = changed.chain(&report.conflicts).map(RepoPath::as_bytes);
     Ok(newer::of_paths(context, repo, own, changed.collect()).versions)
 }
 

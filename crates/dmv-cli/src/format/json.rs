@@ -43,8 +43,10 @@ impl Json {
 
     /// Adds the fields of another object to an object.
     pub fn extend(&mut self, other: Json) {
-        if let (Json::Object(fields), Json::Object(more)) = (self, other) {
-            fields.extend(more);
+        match (self, other) {
+            (Json::Object(fields), Json::Object(more)) if fields.is_empty() => *fields = more,
+            (Json::Object(fields), Json::Object(more)) => fields.extend(more),
+            _ => {}
         }
     }
 

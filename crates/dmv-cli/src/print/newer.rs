@@ -109,7 +109,7 @@ pub fn of_paths(
     context: &Context,
     repo: &Repo,
     own: ObjectId,
-    listed: BTreeSet<Vec<u8>>,
+    listed: BTreeSet<&[u8]>,
 ) -> NewerReport {
     if listed.is_empty() {
         return NewerReport::default();
@@ -140,7 +140,7 @@ pub fn of_commit(
     id: ObjectId,
     changed: &[RepoPath],
 ) -> NewerReport {
-    let listed = changed.iter().map(|path| path.as_bytes().to_vec());
+    let listed = changed.iter().map(RepoPath::as_bytes);
     of_paths(context, repo, id, listed.collect())
 }
 
@@ -190,13 +190,13 @@ pub fn warn(context: &Context, repo: &Repo, versions: &[NewerVersion]) -> Result
 }
 
 /// Exactly these paths.
-struct ListedPaths(BTreeSet<Vec<u8>>);
+struct ListedPaths<'p>(BTreeSet<&'p [u8]>);
 
-impl Select for ListedPaths {
+impl Select for ListedPaths<'_> {
     fn enters(&self, dir: &[u8]) -> bool {
         let below = [dir, b"/"].concat();
         self.0
-            .range(below.clone()..)
+            .range(&below[..]..)
             .next()
             .is_some_and(|path| path.starts_with(&below))
     }
@@ -204,7 +204,7 @@ impl Select for ListedPaths {
     fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
         match dir {
             b"" => self.0.contains(name),
-            _ => self.0.contains(&[dir, b"/", name].concat()),
+            _ => self.0.contains(&[dir, b"/", name].concat()[..]),
         }
     }
 

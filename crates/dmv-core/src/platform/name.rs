@@ -25,6 +25,6 @@ pub fn name_of(bytes: &[u8]) -> &OsStr {
 
 /// Like [`name_of`], for bytes that the caller owns.
 #[inline]
-pub(crate) fn string_of(bytes: Vec<u8>) -> OsString {
+pub fn string_of(bytes: Vec<u8>) -> OsString {
     system::string_of(bytes)
 }

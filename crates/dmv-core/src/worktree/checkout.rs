@@ -46,7 +46,7 @@ use crate::fsutil::{
 use crate::object::tree::Xattrs;
 use crate::path::PathError;
 use crate::platform::set_modified;
-use crate::threads::start_in;
+use crate::threads::{cores, start_in};
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -260,7 +260,7 @@ pub(crate) fn apply_plan<B: Sync>(
     replaced: &ReplacedEntries<'_>,
 ) -> Result<Report, CheckoutError> {
     let threads = match threads {
-        0 => std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
+        0 => cores().max(2),
         n => n,
     };
     let run = Run {

@@ -27,7 +27,7 @@ use crate::object::list::{Blob, ListBuilder};
 use crate::path::PathError;
 use crate::platform::{has_attributes, has_hole};
 use crate::store::{FRAME_TARGET_BYTES, FrameEncoder, SHARED_FROM_BYTES, StoreError, StoreWriter};
-use crate::threads::start_in;
+use crate::threads::{cores, start_in};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -101,7 +101,7 @@ pub(crate) fn with_ingest<T>(
     job: &Job,
     body: impl FnOnce(&mut Ingest<'_>) -> Result<T, IngestError>,
 ) -> Result<T, IngestError> {
-    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    let workers = cores().max(2);
     let (task_in, task_out) = bounded::<Task>(TASKS);
     let (block_in, block_out) = bounded::<Block>(BLOCKS);
     let (free_in, free_out) = bounded::<Vec<u8>>(BLOCKS + workers);

@@ -4,6 +4,7 @@
 
 use crate::fsutil::{Fingerprint, SafeDir};
 use crate::subset::Subset;
+use crate::threads;
 use crate::worktree::split_path;
 use crate::worktree::statcache::{Section, StatCache};
 use std::collections::{BTreeSet, HashMap};
@@ -11,6 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How many bytes of sections stay in memory.
 const MAX_SECTION_BYTES: usize = 32 << 20;
+
+/// How many paths are worth a thread: it takes 30 µs to start one, and 3 to 5 µs to look at a file.
+const PATHS_OF_A_THREAD: usize = 50;
 
 /// What is known of the files of a worktree without a look at them.
 #[derive(Debug)]
@@ -48,8 +52,29 @@ impl QuickLook {
     }
 
     /// Returns those of the paths that are not shown to be unchanged. `paths` is sorted, so that most directories are
-    /// opened once.
+    /// opened once. Several threads look at many paths.
     pub fn not_unchanged<'p>(&self, root: &SafeDir, paths: &[&'p [u8]]) -> Vec<&'p [u8]> {
+        let part = paths.len().div_ceil(threads::cores());
+        let part = part.max(PATHS_OF_A_THREAD);
+        let Some((first, others)) = paths.split_at_checked(part) else {
+            return self.not_unchanged_here(root, paths);
+        };
+        std::thread::scope(|scope| {
+            let look = |part: &'_ [&'p [u8]]| self.not_unchanged_here(root, part);
+            let others = others.chunks(part);
+            let others = others.map(|part| (part, threads::start_in(scope, move || look(part))));
+            let others: Vec<_> = others.collect();
+            let mut left = look(first);
+            for (part, thread) in others {
+                // After a panic, which has been reported, nothing is known of its files.
+                let found = thread.map(|thread| thread.join().unwrap_or_else(|_| part.to_vec()));
+                left.extend(found.unwrap_or_else(|_| look(part)));
+            }
+            left
+        })
+    }
+
+    fn not_unchanged_here<'p>(&self, root: &SafeDir, paths: &[&'p [u8]]) -> Vec<&'p [u8]> {
         let mut at: Option<OpenDirectory<'p>> = None;
         let mut left = Vec::new();
         for path in paths {

@@ -33,7 +33,7 @@ use crate::object::tree::Kind;
 use crate::path::PathError;
 use crate::platform::{Cause, cause_of};
 use crate::subset::Subset;
-use crate::threads::start_in;
+use crate::threads::{cores, start_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -298,7 +298,7 @@ pub fn scan<E: From<ScanError>>(
     let device = root.stat_self().map_err(ScanError::Path)?.dev;
     let shared = SharedScan::new(options, device, dir);
     let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
+        0 => cores().max(2),
         n => n,
     };
     std::thread::scope(|scope| {

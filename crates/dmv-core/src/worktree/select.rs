@@ -18,13 +18,13 @@ impl Paths {
     }
 
     /// Selects `paths`, which are relative to the worktree's root. The root's own path is empty.
-    pub fn new(paths: Vec<Vec<u8>>) -> Paths {
-        if paths.iter().any(|path| path.is_empty()) {
+    pub fn new<P: AsRef<[u8]>>(paths: impl IntoIterator<Item = P>) -> Paths {
+        let paths = paths.into_iter().map(|path| path.as_ref().to_vec());
+        let paths: BTreeSet<Vec<u8>> = paths.collect();
+        if paths.contains(&[][..]) {
             return Paths::all();
         }
-        Paths {
-            paths: paths.into_iter().collect(),
-        }
+        Paths { paths }
     }
 
     /// Returns whether the entry at `path` is one of the paths or below one.
@@ -118,7 +118,7 @@ mod tests {
         };
         for _ in 0..300 {
             let listed: Vec<Vec<u8>> = (0..5).map(|_| name(3)).collect();
-            let paths = Paths::new(listed.clone());
+            let paths = Paths::new(&listed);
             for _ in 0..20 {
                 let path = name(4);
                 let includes = listed.iter().any(|one| is_under(&path, one));

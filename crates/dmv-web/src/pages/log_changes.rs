@@ -161,7 +161,7 @@ impl<'a> Differences<'a> {
         let paths = if is_one {
             Paths::all()
         } else {
-            Paths::new(vec![asked.path.as_bytes().to_vec()])
+            Paths::new([&asked.path])
         };
         let now = Some(asked.commit.tree);
         let found = repo.renames_between(before, now, &paths, &Job::default());

@@ -222,7 +222,7 @@ fn change_list(
         changes.map(|change| change.path.clone()).collect()
     };
     let listed = rows.shown.iter().flat_map(&paths);
-    let listed = Paths::new(listed.map(RepoPath::into_bytes).collect());
+    let listed = Paths::new(listed);
     let marks = WorkMarks::read(ask, status.commit, &listed);
     html! {
         ul.changes.rich.picks tabindex="0" aria-label="Changed files" {

@@ -18,10 +18,9 @@ pub fn write(
     context: &Context,
     repo: &Repo,
     args: &Args,
-    paths: &[Vec<u8>],
+    select: &Paths,
 ) -> Result<Option<EditedText>, Failure> {
-    let select = Paths::new(paths.to_vec());
-    let (report, renames) = look(context, repo, &select)?;
+    let (report, renames) = look(context, repo, select)?;
     if let Some(cut) = report.unfinished {
         // The commit would refuse, and the message would have been written for nothing.
         let command = cut.command;
@@ -38,13 +37,13 @@ pub fn write(
         _ => String::new(),
     };
     let changes = (&report.changes[..], &renames);
-    let lines = folded_directories::lines(repo, changes, &select, FoldExtent::Whole, &|_| false)?;
+    let lines = folded_directories::lines(repo, changes, select, FoldExtent::Whole, &|_| false)?;
     let mut lines: Vec<String> = lines
         .iter()
         .map(|line| line.told(&renames))
         .map(|told| format!("{:<9} {}", told.word, told.text))
         .collect();
-    for line in folded_directories::untracked(repo, &report.untracking, &select)? {
+    for line in folded_directories::untracked(repo, &report.untracking, select)? {
         lines.push(format!("untracked {}", line.path()));
     }
     let notes = notes(args, &report, &lines);

@@ -149,7 +149,6 @@ impl<'a> Printer<'a> {
         if visited.commit.parents.len() > 1 {
             return Ok(Vec::new());
         }
-        let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
         let shown = CommitAt {
             id: &visited.id,
             commit: &visited.commit,

@@ -8,7 +8,7 @@ use super::super::load_commit;
 use super::{Source, Trail};
 use crate::hash::ObjectId;
 use crate::object::commit::Commit;
-use crate::threads::start_in;
+use crate::threads::{cores, start_in};
 use std::collections::{HashMap, HashSet};
 
 /// Most commits in a stretch: about as many as share a frame with their trees.
@@ -81,7 +81,7 @@ impl Ahead {
             line.push(Ancestor { id, commit, heir });
             heir = Some(id);
         }
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+        let threads = cores().min(MAX_THREADS);
         let part = line.len().div_ceil(threads).max(PER_THREAD);
         let mut parts = line.chunks(part);
         let first = parts.next().unwrap_or_default();

@@ -79,7 +79,7 @@ impl Repo {
             return Ok(vec![FileState::Unchanged; paths.len()]);
         }
         let tree = open_worktree::open_with_conflicts(self, settings, Which::Live)?;
-        let select = Paths::new(left.iter().map(|path| path.to_vec()).collect());
+        let select = Paths::new(&left);
         let options = StatusOptions {
             select: &select,
             settings: settings.clone(),
@@ -159,7 +159,7 @@ fn not_quick<'p>(
     };
     let root = SafeDir::open_root(repo.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
     // By directory.
-    sorted.sort_unstable_by(|a, b| split_path(a).cmp(&split_path(b)));
+    sorted.sort_by_cached_key(|path| split_path(path));
     Ok(quick.not_unchanged(&root, &sorted).into_iter().collect())
 }
 

@@ -16,7 +16,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::keeping::{self, RightToFree};
 use crate::repo::base::repo::Repo;
 use crate::repo::look;
-use crate::threads::start_in;
+use crate::threads::{cores, start_in};
 use crate::vfs::{OsVfs, write_durably_by};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -116,7 +116,7 @@ fn add_portion(
     builder: &mut Builder,
     commits: &[(ObjectId, Commit)],
 ) -> Result<(), RepoError> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = cores();
     let each = commits.len().div_ceil(threads);
     std::thread::scope(|scope| {
         let compare = |part: &'_ [(ObjectId, Commit)]| {

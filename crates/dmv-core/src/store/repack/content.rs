@@ -20,7 +20,7 @@ use crate::store::layout::{PackKind, RecordHeader};
 use crate::store::pack_store::Store;
 use crate::store::random_id::PackId;
 use crate::store::write::StoreWriter;
-use crate::threads::start_in;
+use crate::threads::{cores, start_in};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -326,7 +326,7 @@ impl Pass<'_> {
             next: AtomicUsize::new(0),
             stops: AtomicBool::new(false),
         };
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = cores();
         let threads = threads.min(MOST_THREADS).min(stretches.len());
         let (tell, told) = mpsc::sync_channel(threads.max(1));
         let mut failed = None;
