@@ -21,7 +21,7 @@ Document = Dict[str, Any]
 PIECE = 8 << 20
 
 #: So many files are asked for in one question.
-_MANY = 256
+_MANY = 1024
 
 
 def _paths(paths: Optional[Paths]) -> Optional[List[PathLike]]:

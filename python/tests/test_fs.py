@@ -245,3 +245,23 @@ def test_one_file_of_many_that_is_not_there(fs):
     with pytest.raises(FileNotFoundError):
         fs.cat(["notes.txt", "none"])
     assert fs.cat(["notes.txt", "none"], on_error="omit") == {"notes.txt": b"first\n"}
+
+
+def test_a_list_in_any_order(repo):
+    paths = [f"{top}/f{n}" for top in ("many", "more/below") for n in range(300)]
+    repo.branch("list")
+    with repo.transaction("list", "many files") as files:
+        for path in paths:
+            files.write(path, path.encode())
+    fs = repo.fs("list")
+    for seed in range(3):
+        random.Random(seed).shuffle(paths)
+        assert fs.cat(paths) == {path: path.encode() for path in paths}
+    with pytest.raises(FileNotFoundError):
+        fs.cat(["many/f1", "many/f2", "many/f2x", "many/f3"])
+    # The same paths in two commits.
+    repo.branch("same", "list")
+    with repo.transaction("same", "another content") as files:
+        files.write("many/f2", b"new")
+    places = ["list:many/f1", "list:many/f2", "same:many/f1", "same:many/f2", "same:many/f3", "list:many/f2"]
+    assert repo.read_all(places) == [b"many/f1", b"many/f2", b"many/f1", b"new", b"many/f3", b"many/f2"]

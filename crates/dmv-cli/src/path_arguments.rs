@@ -9,10 +9,11 @@ use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::object::tree::lookup_path;
+use dmv_core::object::tree::{TreeEntry, TreeIter, lookup_path};
 use dmv_core::platform::{argument_bytes, bytes_of, name_of};
 use dmv_core::repo::{Location, LookError, Repo, RepoError, RevisionError, Selection, split_path};
 use dmv_core::subset::{PathSet, Subset};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 /// What `REV:PATH` names.
@@ -87,30 +88,89 @@ pub fn place_or_path(
     }
 }
 
-/// The same for the next of several arguments, all of which may be paths. Does not look again for the revision of the
-/// one `before`.
-pub fn next_place(
-    context: &Context,
-    repo: &Repo,
-    before: Option<&PlaceIn>,
-    arg: &OsStr,
-) -> Result<PlaceIn, Failure> {
-    let given = argument_bytes(arg);
-    let (revision, path) = split_path(&given);
-    let (Some(before), Some(path)) = (before.filter(|before| before.revision == revision), path)
-    else {
-        return place_or_path(context, repo, Some(arg), true);
-    };
-    let path = path_in(context, repo, path)?;
-    let located = supplied(context, repo, "reading", || {
-        repo.locate(&revision, &before.commit, &path)
-    })?;
-    Ok(PlaceIn {
-        revision,
-        commit: before.commit.clone(),
-        path,
-        located,
-    })
+/// The places that several arguments name, all of which may be paths.
+pub struct PlaceReader<'c> {
+    context: &'c Context,
+    repo: &'c Repo,
+    before: Option<PlaceIn>,
+    near: NearEntries,
+}
+
+/// Entries of a directory of a commit, one after the other. Programs ask for many files of the same directory.
+#[derive(Default)]
+struct NearEntries {
+    root: Option<ObjectId>,
+    dir: RepoPath,
+    entries: BTreeMap<Vec<u8>, TreeEntry>,
+}
+
+impl PlaceReader<'_> {
+    /// A reader that has not read a place yet.
+    pub fn new<'c>(context: &'c Context, repo: &'c Repo) -> PlaceReader<'c> {
+        PlaceReader {
+            context,
+            repo,
+            before: None,
+            near: NearEntries::default(),
+        }
+    }
+
+    /// Reads the next place. Does not look again for the revision of the one before.
+    pub fn next(&mut self, arg: &OsStr) -> Result<&PlaceIn, Failure> {
+        let given = argument_bytes(arg);
+        let (revision, path) = split_path(&given);
+        let before = self.before.take();
+        let before = before.filter(|before| before.revision == revision);
+        let (Some(before), Some(path)) = (before, path) else {
+            let found = place_or_path(self.context, self.repo, Some(arg), true)?;
+            return Ok(self.before.insert(found));
+        };
+        let path = path_in(self.context, self.repo, path)?;
+        if path.parent() == before.path.parent() {
+            self.near.read(self.repo, &before.commit, &path);
+        }
+        let located = match self.near.get(&before.commit, &path) {
+            Some(entry) => Location::Entry(entry.clone()),
+            None => supplied(self.context, self.repo, "reading", || {
+                self.repo.locate(&revision, &before.commit, &path)
+            })?,
+        };
+        Ok(self.before.insert(PlaceIn {
+            path,
+            located,
+            ..before
+        }))
+    }
+}
+
+impl NearEntries {
+    /// Entries that are read at once.
+    const MANY: usize = 256;
+
+    fn get(&self, commit: &Commit, path: &RepoPath) -> Option<&TreeEntry> {
+        let is_here = self.root == Some(commit.tree) && path.parent().as_ref() == Some(&self.dir);
+        self.entries.get(path.file_name().filter(|_| is_here)?)
+    }
+
+    /// Reads the entry at a path and those that follow it, unless it is known. What cannot be read is left out.
+    fn read(&mut self, repo: &Repo, commit: &Commit, path: &RepoPath) {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return;
+        };
+        if self.get(commit, path).is_some() {
+            return;
+        }
+        let tree = repo.locate("", commit, &dir).ok();
+        let Some(tree) = tree.and_then(|found| found.tree()) else {
+            return;
+        };
+        let following = TreeIter::starting_at(repo.objects(), tree, name);
+        let following = following.take(NearEntries::MANY).map_while(Result::ok);
+        self.entries = following
+            .map(|entry| (entry.name.as_bytes().to_vec(), entry))
+            .collect();
+        (self.root, self.dir) = (Some(commit.tree), dir);
+    }
 }
 
 /// The path in a revision, from where the user stands: for commands that accept `REV -- PATH`.

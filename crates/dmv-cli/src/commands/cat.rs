@@ -3,7 +3,7 @@
 use crate::config::size_option;
 use crate::format::json;
 use crate::partial_repository::lacks;
-use crate::path_arguments::{PlaceIn, next_place};
+use crate::path_arguments::{PlaceIn, PlaceReader};
 use crate::prelude::*;
 use dmv_core::merge::entry_of;
 use dmv_core::object::ObjectError;
@@ -61,37 +61,46 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let mut printed: Option<(PlaceIn, bool)> = None;
-    for arg in &args.place {
-        let place = next_place(
-            context,
-            &repo,
-            printed.as_ref().map(|(place, _)| place),
-            arg,
-        )?;
-        let entry = entry_at(&repo, &place, args.side.as_deref())?;
+    let mut places = PlaceReader::new(context, &repo);
+    for (n, arg) in args.place.iter().enumerate() {
+        let place = places.next(arg)?;
+        let entry = entry_at(&repo, place, args.side.as_deref())?;
         let bytes = print(context, &repo, &place.path, &entry, args.range.clone())?;
         if args.place.len() > 1 || args.ahead.is_some() {
             tell(context, &place.path, bytes)?;
         }
-        printed = Some((place, bytes == entry.size));
-    }
-    if let (Some(most), Some((place, true))) = (args.ahead, printed) {
-        let mut printer = AheadPrinter {
-            context,
-            repo: &repo,
-            is_partial: repo.is_partial(),
-            most,
-            left: most,
-            looked_at: 0,
-        };
-        if args.further {
-            printer.print_on(following(&repo, &place)?)?;
-        } else {
-            printer.print_directory(&place)?;
+        let is_last = n + 1 == args.place.len();
+        if let Some(most) = args.ahead
+            && is_last
+            && bytes == entry.size
+        {
+            print_ahead(context, &repo, place, most, args.further)?;
         }
     }
     Ok(EXIT_OK)
+}
+
+/// Prints files that follow one, or the others of its directory.
+fn print_ahead(
+    context: &Context,
+    repo: &Repo,
+    place: &PlaceIn,
+    most: u64,
+    further: bool,
+) -> Result<(), Failure> {
+    let mut printer = AheadPrinter {
+        context,
+        repo,
+        is_partial: repo.is_partial(),
+        most,
+        left: most,
+        looked_at: 0,
+    };
+    if further {
+        printer.print_on(following(repo, place)?)
+    } else {
+        printer.print_directory(place)
+    }
 }
 
 /// Returns the file at a place, or what a conflict there has on one side.
