@@ -188,6 +188,12 @@ impl Classifier<'_> {
         if !needs_stat(listed, known) {
             return OnDisk::Present(listed, None);
         }
+        // A name that was skipped has a stat, too, if the directory does not tell kinds.
+        while self
+            .stats
+            .next_if(|(index, _)| (*index as usize) < number)
+            .is_some()
+        {}
         match self.stats.next_if(|(index, _)| *index as usize == number) {
             None => OnDisk::Unchanged,
             Some((_, Ok(stat))) => OnDisk::Present(stat.kind, Some(stat)),

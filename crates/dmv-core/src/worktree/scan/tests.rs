@@ -592,3 +592,31 @@ fn names_are_sorted_by_bytes() -> Result {
     assert!(sorted(&Listing::default()).is_empty());
     Ok(())
 }
+
+#[test]
+fn a_directory_that_tells_no_kinds_is_compared_behind_a_skipped_name() -> Result {
+    let temp = tempfile::tempdir()?;
+    let root = SafeDir::open_root(temp.path())?;
+    root.create_dir(b".dmv", false)?;
+    root.create_new(b"new", false)?;
+    let (mut listing, mut pairs, mut stats) = (Listing::default(), Vec::new(), Vec::new());
+    for (number, name) in [&b".dmv"[..], b"new"].into_iter().enumerate() {
+        listing.push(name, FileKind::Unknown)?;
+        let number = number as u32;
+        pairs.push(Pair {
+            listed: number,
+            known: NONE,
+        });
+        stats.push((number, root.try_stat(name)));
+    }
+    let mut result = DirScan::empty(Vec::new(), Outcome::Read, None);
+    result.listing = Arc::new(listing);
+    let options = options();
+    let rules = IgnoreRules::default();
+    classify(&options, &rules, false, &pairs, stats, &mut result);
+    let states = result.entries().map(|(_, state)| format!("{state:?}"));
+    let states: Vec<String> = states.collect();
+    assert_eq!(states.len(), 2, "{states:?}");
+    assert_eq!(states[1], "New { kind: File }");
+    Ok(())
+}
