@@ -6,6 +6,7 @@
 //! are in `platform`. The module knows neither objects nor the worktree's rules. `worktree`, `refs`
 //! and `repo` use it.
 
+mod spelling;
 mod swap;
 mod times;
 
@@ -17,13 +18,14 @@ pub use crate::platform::name_of as os_str;
 pub(crate) use crate::platform::stat_of as stat_file;
 pub use crate::platform::{FileKind, FileStat, FileTime, Inode, set_permissions};
 
+use self::spelling::ListedNames;
 use crate::path::PathError;
 use crate::platform::{self, Cause, Dir, SystemError};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of names that one [`Listing`] can hold.
 const MAX_LISTING_BYTES: usize = u32::MAX as usize;
@@ -167,6 +169,8 @@ pub struct SafeDir {
     handle: Dir,
     /// The path, for messages only. Nothing is opened by it.
     path: Vec<u8>,
+    /// The names that count, if others that the file system takes for them do not.
+    names: Option<Arc<ListedNames>>,
 }
 
 impl SafeDir {
@@ -175,8 +179,12 @@ impl SafeDir {
     pub fn open_root(path: &Path) -> Result<SafeDir, PathError> {
         let bytes = platform::bytes_of(path);
         let handle = Dir::open(path).map_err(|e| PathError::new("open directory", bytes, e))?;
-        let path = bytes.to_vec();
-        Ok(SafeDir { handle, path })
+        let (path, names) = (bytes.to_vec(), None);
+        Ok(SafeDir {
+            handle,
+            path,
+            names,
+        })
     }
 
     /// Returns the path by which the directory was opened, for messages.
@@ -195,8 +203,11 @@ impl SafeDir {
     /// list of names.
     pub fn try_clone(&self) -> Result<SafeDir, PathError> {
         let handle = self.handle.reopen().map_err(|e| self.own("reopen", e))?;
-        let path = self.path.clone();
-        Ok(SafeDir { handle, path })
+        Ok(SafeDir {
+            handle,
+            path: self.path.clone(),
+            names: self.names.clone(),
+        })
     }
 
     /// Opens the directory at `rel`: components joined by `/`, or an empty path for this directory.
@@ -210,8 +221,12 @@ impl SafeDir {
             .try_for_each(component)
             .and_then(|()| self.handle.open_dir(rel))
             .map_err(|e| self.error("open directory", rel, e))?;
-        let path = self.path_of(rel);
-        Ok(SafeDir { handle, path })
+        self.check_way(rel)?;
+        Ok(SafeDir {
+            handle,
+            path: self.path_of(rel),
+            names: self.names.clone(),
+        })
     }
 
     /// Reads the names in the directory, without `.` and `..`. Fails with `E2BIG` if there are more
@@ -233,19 +248,23 @@ impl SafeDir {
 
     /// Returns the stat of the entry `name`, without following a symlink.
     pub fn stat(&self, name: &[u8]) -> Result<FileStat, PathError> {
-        self.try_stat(name).map_err(|e| self.error("stat", name, e))
+        let stat = self
+            .try_stat(name)
+            .map_err(|e| self.error("stat", name, e))?;
+        self.check_spelling("stat", name)?;
+        Ok(stat)
     }
 
     /// Like [`stat`](Self::stat), but returns `None` if the entry does not exist.
     pub(crate) fn stat_opt(&self, name: &[u8]) -> Result<Option<FileStat>, PathError> {
         match self.try_stat(name) {
-            Ok(stat) => Ok(Some(stat)),
+            Ok(stat) => Ok(self.has_spelling(name)?.then_some(stat)),
             Err(e) if e.cause() == Cause::Absent => Ok(None),
             Err(e) => Err(self.error("stat", name, e)),
         }
     }
 
-    /// Like [`stat`](Self::stat), without the path in an error.
+    /// Like [`stat`](Self::stat), without the path in an error, and also of an entry with another spelling.
     pub(crate) fn try_stat(&self, name: &[u8]) -> Result<FileStat, SystemError> {
         component(name)?;
         self.handle.stat_of(name)
@@ -271,7 +290,9 @@ impl SafeDir {
                 _ => Err(SystemError::INVALID),
             }
         };
-        open().map_err(|e| self.error("open", name, e))
+        let opened = open().map_err(|e| self.error("open", name, e))?;
+        self.check_spelling("open", name)?;
+        Ok(opened)
     }
 
     /// Returns the target of the symlink `name`, as bytes.
@@ -285,15 +306,19 @@ impl SafeDir {
     pub fn create_dir(&self, name: &[u8], private: bool) -> Result<(), PathError> {
         component(name)
             .and_then(|()| self.handle.create_dir(name, private))
-            .map_err(|e| self.error("create directory", name, e))
+            .map_err(|e| self.error("create directory", name, e))?;
+        self.note_new(name);
+        Ok(())
     }
 
     /// Creates the new file `name` for writing; executable, within the umask, if `exec` is set.
     /// Fails if the name exists.
     pub fn create_new(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
-        component(name)
+        let file = component(name)
             .and_then(|()| self.handle.create_file(name, exec))
-            .map_err(|e| self.error("create", name, e))
+            .map_err(|e| self.error("create", name, e))?;
+        self.note_new(name);
+        Ok(file)
     }
 
     /// Creates a file with an unpredictable temporary name, for writing. Returns the file and its
@@ -341,7 +366,9 @@ impl SafeDir {
         component(from)
             .and_then(|()| component(to))
             .and_then(|()| self.handle.rename(from, to))
-            .map_err(|e| self.error("rename to", to, e))
+            .map_err(|e| self.error("rename to", to, e))?;
+        self.note_gone(from);
+        Ok(())
     }
 
     /// Renames the entry `from` to `to`. Fails with `EEXIST` if that name is in use.
@@ -360,7 +387,10 @@ impl SafeDir {
                 other => other,
             }
         };
-        rename().map_err(|e| self.error("rename to", to, e))
+        rename().map_err(|e| self.error("rename to", to, e))?;
+        self.note_gone(from);
+        self.note_new(to);
+        Ok(())
     }
 
     /// Makes the content of the file `name` durable, once [`sync_settled`](Self::sync_settled) has been called. An
@@ -379,23 +409,31 @@ impl SafeDir {
 
     /// Removes the entry `name`, which is not a directory.
     pub fn unlink(&self, name: &[u8]) -> Result<(), PathError> {
+        self.check_spelling("remove", name)?;
         component(name)
             .and_then(|()| self.handle.remove_file(name))
-            .map_err(|e| self.error("remove", name, e))
+            .map_err(|e| self.error("remove", name, e))?;
+        self.note_gone(name);
+        Ok(())
     }
 
     /// Removes the empty directory `name`.
     pub fn remove_dir(&self, name: &[u8]) -> Result<(), PathError> {
+        self.check_spelling("remove directory", name)?;
         component(name)
             .and_then(|()| self.handle.remove_dir(name))
-            .map_err(|e| self.error("remove directory", name, e))
+            .map_err(|e| self.error("remove directory", name, e))?;
+        self.note_gone(name);
+        Ok(())
     }
 
     /// Creates the symlink `name`, which must not exist, to `target`.
     pub fn symlink(&self, target: &[u8], name: &[u8]) -> Result<(), PathError> {
         component(name)
             .and_then(|()| self.handle.create_symlink(target, name))
-            .map_err(|e| self.error("create symlink", name, e))
+            .map_err(|e| self.error("create symlink", name, e))?;
+        self.note_new(name);
+        Ok(())
     }
 
     pub(crate) fn error(

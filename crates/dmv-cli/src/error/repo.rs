@@ -362,11 +362,6 @@ fn sort_files(e: &FilesError) -> ErrorClass {
             "dmv status; or add -y, to overwrite it for good",
         ),
         FilesError::Large(_) => ("large-file", EXIT_REFUSED, None),
-        FilesError::Collision(..) => hinted(
-            "name-collision",
-            EXIT_OTHER,
-            "a subset without one of them: dmv clone or dmv subset, with a pattern that begins with !",
-        ),
         FilesError::OutsideSubset(path) => {
             let hint = hint!("dmv subset add {}", Argument::pattern(path.as_bytes()));
             ("outside-subset", EXIT_OTHER, Some(hint))

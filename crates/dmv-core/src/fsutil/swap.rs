@@ -68,7 +68,10 @@ impl SafeDir {
             }
         });
         match moved {
-            Ok((true, temp)) => Ok(Some(temp)),
+            Ok((true, temp)) => {
+                self.note_gone(name);
+                Ok(Some(temp))
+            }
             Ok((false, _)) => Ok(None),
             Err(e) => Err(self.error("move", name, e.source)),
         }
@@ -79,7 +82,10 @@ impl SafeDir {
         component(name)
             .and_then(|()| component(to))
             .and_then(|()| self.handle.rename_new(name, &dir.handle, to))
-            .map_err(|e| dir.error("rename to", to, e))
+            .map_err(|e| dir.error("rename to", to, e))?;
+        self.note_gone(name);
+        dir.note_new(to);
+        Ok(())
     }
 
     /// Moves an entry as [`move_to`](Self::move_to), also on a file system that cannot do it in one step. There,

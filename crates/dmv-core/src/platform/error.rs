@@ -9,6 +9,8 @@ use std::io;
 pub struct SystemError(i32);
 
 impl SystemError {
+    /// No entry has a name.
+    pub(crate) const ABSENT: SystemError = SystemError(system::ABSENT);
     /// A name leads elsewhere, or a file is of a kind that the operation does not take.
     pub(crate) const INVALID: SystemError = SystemError(system::INVALID);
     /// A name is longer than any file system allows.

@@ -4,6 +4,9 @@ use super::system;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
+/// Whether the system's usual file systems find a file under other spellings of its name, too.
+pub(crate) const NAMES_MAY_MEET: bool = system::NAMES_MAY_MEET;
+
 /// Returns the bytes of a name or path, as DMV stores them.
 #[inline]
 pub fn bytes_of(name: &(impl AsRef<OsStr> + ?Sized)) -> &[u8] {

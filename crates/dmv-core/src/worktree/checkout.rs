@@ -26,6 +26,7 @@
 //! Nothing is synced: the caller does that once, for everything
 //! (`sync_filesystem`).
 
+mod meeting;
 mod moves;
 mod piece;
 mod replaced;
@@ -35,6 +36,7 @@ pub(crate) use self::moves::{Departure, MovingFile, arrive, leave};
 pub use self::piece::{Content, Piece, Sink};
 pub(crate) use self::replaced::ReplacedEntries;
 
+use self::meeting::{respell, why_refused};
 use self::replaced::give_back;
 use super::properties::set_xattrs;
 use super::statcache::trusted_fingerprint;
@@ -83,6 +85,9 @@ pub struct Plan<B> {
     pub private: Arc<BTreeSet<Vec<u8>>>,
     /// Directories that stay although they are empty, because the user is in them.
     pub in_use: Arc<[Inode]>,
+    /// Directories that were to go and are not empty. One that the file system takes for a new directory gets
+    /// the new name.
+    pub stayed: Arc<BTreeSet<Vec<u8>>>,
 }
 
 impl<B> Default for Plan<B> {
@@ -96,6 +101,7 @@ impl<B> Default for Plan<B> {
             rename_always: false,
             private: Arc::default(),
             in_use: Arc::default(),
+            stayed: Arc::default(),
         }
     }
 }
@@ -212,6 +218,9 @@ pub enum Refusal {
     /// An entry is there that the plan does not know.
     #[error("another file is in the way")]
     Occupied,
+    /// The file system takes the name for that of another entry, which stays. This is its path.
+    #[error("this file system takes its name for that of {}", crate::object::name::escape(.0))]
+    Meets(Vec<u8>),
     /// The entry there is not the one that the plan saw.
     #[error("it has changed in the meantime")]
     Changed,
@@ -288,7 +297,7 @@ pub(crate) fn apply_plan<B: Sync>(
             refused.push(refuse(path, why)?);
         }
     }
-    let made = run.make_dirs(&plan.make_dirs, &plan.private, refused)?;
+    let made = run.make_dirs(plan, refused)?;
     report.files = run.each(
         &plan.files,
         |f| &f.path,
@@ -324,29 +333,29 @@ impl Run<'_> {
     }
 
     /// Returns the directories that did not exist before.
-    fn make_dirs<'p>(
+    fn make_dirs<'p, B>(
         &self,
-        paths: &'p [Vec<u8>],
-        private: &BTreeSet<Vec<u8>>,
+        plan: &'p Plan<B>,
         refused: &mut Vec<RefusedPath>,
     ) -> Result<HashSet<&'p [u8]>, CheckoutError> {
         let mut made = HashSet::new();
         let mut parent: Option<(&[u8], SafeDir)> = None;
-        for path in paths {
+        for path in &plan.make_dirs {
             self.check_cancel()?;
             let result = split(path).and_then(|(dir, name)| {
                 if parent.as_ref().is_none_or(|(open, _)| *open != dir) {
                     parent = Some((dir, self.root.open_dir(dir)?));
                 }
                 let (_, parent) = parent.as_ref().expect("set above");
-                make_dir(parent, name, private.contains(path))
+                make_dir(parent, name, plan.private.contains(path))
+                    .or_else(|why| respell(self.root, path, &plan.stayed).ok_or(why))
             });
             match result {
                 Ok(true) => {
                     made.insert(&path[..]);
                 }
                 Ok(false) => {}
-                Err(why) => refused.push(refuse(path, why)?),
+                Err(why) => refused.push(refuse(path, why_refused(self.root, path, why))?),
             }
         }
         Ok(made)
@@ -426,6 +435,7 @@ impl Run<'_> {
                 Err(why) => {
                     done.push(None);
                     self.check_cancel()?;
+                    let why = why_refused(self.root, path(item), why);
                     refused.push(refuse(path(item), why)?);
                 }
             }
@@ -497,8 +507,8 @@ fn remove_dir(
 fn make_dir(parent: &SafeDir, name: &[u8], private: bool) -> Result<bool, Refusal> {
     match parent.create_dir(name, private) {
         Ok(()) => Ok(true),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match parent.stat(name)?.kind {
-            FileKind::Dir => Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match parent.stat_opt(name)? {
+            Some(stat) if stat.kind == FileKind::Dir => Ok(false),
             _ => Err(Refusal::Occupied),
         },
         Err(e) => Err(e.into()),

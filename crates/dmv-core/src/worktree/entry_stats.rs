@@ -25,7 +25,9 @@ impl<'a> EntryStats<'a> {
     pub fn of(&mut self, name: &[u8]) -> Result<Option<FileStat>, PathError> {
         let open = match &self.open {
             Some(open) => open,
-            None => self.open.insert(self.root.open_dir(self.path)?),
+            None => self
+                .open
+                .insert(self.root.any_spelling()?.open_dir(self.path)?),
         };
         open.stat_opt(name)
     }

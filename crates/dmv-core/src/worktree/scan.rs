@@ -294,7 +294,8 @@ pub fn scan<E: From<ScanError>>(
     options: &ScanOptions<'_>,
     mut consume: impl FnMut(DirScan) -> Result<(), E>,
 ) -> Result<(), E> {
-    let dir = root.try_clone().map_err(ScanError::Path)?;
+    // What a scan looks at comes from listings.
+    let dir = root.any_spelling().map_err(ScanError::Path)?;
     let device = root.stat_self().map_err(ScanError::Path)?.dev;
     let shared = SharedScan::new(options, device, dir);
     let threads = match options.threads {

@@ -3,6 +3,7 @@
 use crate::platform::{Cause, SystemError};
 use rustix::io::Errno;
 
+pub const ABSENT: i32 = Errno::NOENT.raw_os_error();
 pub const INVALID: i32 = Errno::INVAL.raw_os_error();
 pub const NAME_TOO_LONG: i32 = Errno::NAMETOOLONG.raw_os_error();
 pub const TOO_BIG: i32 = Errno::TOOBIG.raw_os_error();

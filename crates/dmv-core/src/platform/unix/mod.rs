@@ -32,7 +32,7 @@ pub use self::disk::{
     LOCKLESS_SQLITE, check_access, free_bytes, has_room, is_of_this_user, is_own,
     is_read_only_disk, is_written_by_this_user_only, may_read, may_write,
 };
-pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
+pub use self::error::{ABSENT, INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
     TIME_STEP_NANOS, append_only, closed_to_others, has_hole, is_reader_gone, next_data,
     open_unfollowed, open_without_waiting, read_at, read_exact_at, readable_by_all, rename,
@@ -42,7 +42,7 @@ pub use self::file::{
 };
 pub use self::holder::holder_of;
 pub use self::lock::{try_lock, try_lock_dir, try_lock_shared, unlock};
-pub use self::name::{argument_bytes, bytes_of, name_of, string_of};
+pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of};
 pub use self::own_calls::{
     FULL_SYNC, clone_blocks, copy_range, is_network_disk, settle, share_blocks, shared_bytes,
     start_writeback, unnamed_file, widen_pipe,

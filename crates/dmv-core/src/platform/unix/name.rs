@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+/// macOS takes upper for lower case, and even where it does not, one Unicode form for the other.
+pub const NAMES_MAY_MEET: bool = cfg!(target_vendor = "apple");
+
 #[inline]
 pub fn bytes_of(name: &OsStr) -> &[u8] {
     name.as_bytes()

@@ -3,6 +3,7 @@
 use crate::platform::Cause;
 use windows_sys::Win32::Foundation as win;
 
+pub const ABSENT: i32 = win::ERROR_FILE_NOT_FOUND as i32;
 pub const INVALID: i32 = win::ERROR_INVALID_PARAMETER as i32;
 pub const NAME_TOO_LONG: i32 = win::ERROR_FILENAME_EXCED_RANGE as i32;
 pub const TOO_BIG: i32 = win::ERROR_BAD_LENGTH as i32;

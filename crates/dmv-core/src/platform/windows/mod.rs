@@ -25,7 +25,7 @@ pub use self::disk::{
     LOCKLESS_SQLITE, check_access, free_bytes, has_room, is_network_disk, is_of_this_user, is_own,
     is_read_only_disk, is_written_by_this_user_only, may_read, may_write,
 };
-pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
+pub use self::error::{ABSENT, INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
     FULL_SYNC, TIME_STEP_NANOS, append_only, clone_blocks, closed_to_others, copy_range, has_hole,
     is_reader_gone, next_data, open_unfollowed, open_without_waiting, read_at, read_exact_at,
@@ -36,7 +36,7 @@ pub use self::file::{
 };
 pub use self::holder::holder_of;
 pub use self::lock::{try_lock, try_lock_dir, try_lock_shared, unlock};
-pub use self::name::{argument_bytes, bytes_of, name_of, string_of};
+pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of};
 pub use self::process::{
     HOME_VARIABLES, by_shell, host_name, in_own_group, login_name, may_execute, stop_group,
     terminal_size,

@@ -12,6 +12,9 @@ const NO_NAME: &str = "\0";
 /// How long a name may be, in units of 16 bits.
 const MAX_UNITS: usize = 255;
 
+/// Windows takes upper for lower case, and a short name for a long one.
+pub const NAMES_MAY_MEET: bool = true;
+
 #[inline]
 pub fn bytes_of(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()

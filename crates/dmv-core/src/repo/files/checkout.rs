@@ -30,7 +30,6 @@ pub mod written;
 
 use self::portions::Portions;
 use self::switch::Switch;
-use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
 use crate::job::{Job, Moment};
@@ -541,9 +540,6 @@ fn checked<'a>(
         }
         found => found?,
     }
-    if is_case_blind(&tree.own) {
-        switch.check_collisions()?;
-    }
     job.reached(Moment::Checked);
     Ok(switch)
 }
@@ -596,10 +592,4 @@ fn keep_overwritten(
 /// Returns the value that the view stores for a subset.
 pub fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
     (!subset.is_everything()).then(|| subset.text())
-}
-
-/// Returns whether the file system treats names that differ only in case as one name.
-fn is_case_blind(own: &SafeDir) -> bool {
-    // The worktree's lock file exists, with a lower-case name.
-    own.stat_opt(b"LOCK").is_ok_and(|stat| stat.is_some())
 }

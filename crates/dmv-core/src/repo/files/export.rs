@@ -7,7 +7,7 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::{PathContext, PathError};
-use crate::platform;
+use crate::platform::{self, NAMES_MAY_MEET};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::files::stored;
@@ -65,7 +65,7 @@ impl Repo {
                 let source = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
                 return Err(RepoError::Io(PathError::new("export to", to, source)));
             }
-            return export_into(self, wanted, &SafeDir::open_root(&to)?, true, job);
+            return export_into(self, wanted, &open_root(&to)?, true, job);
         }
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
             return Err(io("create", &to)(std::io::ErrorKind::InvalidInput.into()));
@@ -75,7 +75,7 @@ impl Repo {
         temp_name.push(format!(".{}.partial", encode_hex(&random_bytes()[..4])));
         let temp = parent.join(temp_name);
         std::fs::create_dir(&temp).map_err(io("create", &temp))?;
-        let done = export_into(self, wanted, &SafeDir::open_root(&temp)?, false, job);
+        let done = export_into(self, wanted, &open_root(&temp)?, false, job);
         match done {
             Ok(report) => {
                 platform::rename(&temp, &to).map_err(io("rename", &temp))?;
@@ -88,6 +88,12 @@ impl Repo {
             }
         }
     }
+}
+
+/// Opens the directory of an export.
+fn open_root(path: &Path) -> Result<SafeDir, PathError> {
+    let root = SafeDir::open_root(path)?;
+    Ok(if NAMES_MAY_MEET { root.exact() } else { root })
 }
 
 fn export_into(

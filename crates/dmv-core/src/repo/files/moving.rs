@@ -291,13 +291,18 @@ fn is_other_case(tree: &OpenWorktree, from: &RepoPath, to: &RepoPath) -> Result<
     let Some((dir, name)) = split_path(from.as_bytes()) else {
         return Ok(false);
     };
-    let Ok(dir) = tree.root.open_dir(dir) else {
+    let Ok(dir) = tree.root.any_spelling()?.open_dir(dir) else {
         return Ok(false);
     };
     Ok(match (dir.stat_opt(name)?, to.file_name()) {
-        (Some(stat), Some(name)) => stat.nlink <= 1 && dir.is_same_file(name, &stat),
+        (Some(stat), Some(name)) => has_one_name(&stat) && dir.is_same_file(name, &stat),
         _ => false,
     })
+}
+
+/// Returns whether an entry has no second name. The links of a directory are those below it.
+fn has_one_name(stat: &FileStat) -> bool {
+    stat.kind == FileKind::Dir || stat.nlink <= 1
 }
 
 /// The two names of an entry that moves, and their directories.
@@ -324,7 +329,7 @@ impl<'m> RenameEnds<'m> {
     fn rename(&self) -> Result<(), PathError> {
         let ((source, name), (target, new_name)) = (&self.from, &self.to);
         let seen = source.stat(name)?;
-        if self.is_same_dir && seen.nlink <= 1 && source.is_same_file(new_name, &seen) {
+        if self.is_same_dir && has_one_name(&seen) && source.is_same_file(new_name, &seen) {
             return source.rename(name, new_name);
         }
         source.move_to_anywhere(name, target, new_name)

@@ -7,6 +7,7 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::platform::NAMES_MAY_MEET;
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::keys::subset_key;
 use crate::repo::base::notes;
@@ -182,6 +183,7 @@ pub fn open(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorktree, Re
 pub fn open_as_far(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
     let root = SafeDir::open_root(repo.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
+    let root = if may_meet(&own) { root.exact() } else { root };
     let base = repo.base_commit()?;
     let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&root, path, entry);
     let notes = notes::read(repo)?;
@@ -218,6 +220,12 @@ pub fn open_as_far(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorkt
     };
     tree.ignore = unwritten_rules(repo, &tree)?;
     Ok(tree)
+}
+
+/// Returns whether the file system of a worktree may take two names for one.
+fn may_meet(own: &SafeDir) -> bool {
+    // The worktree's lock file exists, with a lower-case name.
+    NAMES_MAY_MEET || own.stat_opt(b"LOCK").is_ok_and(|stat| stat.is_some())
 }
 
 /// Returns the ignore rules of a worktree without those of files that could not be written.

@@ -140,6 +140,7 @@ fn a_plan_is_carried_out() -> Result {
         ],
         rename_always: false,
         in_use: Default::default(),
+        stayed: Arc::default(),
         private: Default::default(),
     };
     let report = run(root, &plan)?;

@@ -40,9 +40,6 @@ pub enum FilesError {
         /// Why it cannot be stored.
         why: String,
     },
-    /// This file system treats two names of a tree as the same name.
-    #[error("'{0}' and '{1}' are the same name on this file system")]
-    Collision(RepoPath, RepoPath),
     /// The path is outside the worktree's subset.
     #[error("'{0}' is outside of the worktree's subset")]
     OutsideSubset(RepoPath),

@@ -2,10 +2,8 @@
 //!
 //! It extends [`Switch`] and decides which paths are overwritten, kept or refused.
 
-use crate::diff::entries_in;
-use crate::fsutil::{FileKind, FileStat, SafeDir, temp_name};
+use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
-use crate::object::name::{RepoPath, SafeName, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::DiskPath;
 use crate::repo::base::change::ChangeKind;
@@ -23,8 +21,8 @@ use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
 use crate::worktree::base::entry_at;
 use crate::worktree::snapshot::entry_kind;
-use crate::worktree::{join, split_path};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::worktree::split_path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 /// What is at the path of a directory that is needed.
@@ -664,80 +662,8 @@ impl Switch<'_> {
         }
         Ok(left == 0)
     }
-
-    /// Finds names of the target that this file system cannot distinguish. Some file systems may take two names for
-    /// one if their keys are equal; whether this one does is its own answer.
-    pub fn check_collisions(&self) -> Result<(), RepoError> {
-        let mut dirs = vec![(RepoPath::root(), self.request.target)];
-        while let Some((path, tree)) = dirs.pop() {
-            let mut folded: HashMap<Vec<u8>, Vec<SafeName>> = HashMap::new();
-            for entry in entries_in(
-                self.request.repo.objects(),
-                &tree,
-                self.request.subset,
-                &path,
-            )? {
-                if entry.kind == Kind::Directory
-                    && let Ok(path) = path.join(&entry.name)
-                {
-                    dirs.push((path, entry.id));
-                }
-                let alike = folded.entry(fold_key(entry.name.as_bytes())).or_default();
-                for other in alike.iter() {
-                    let names = [other, &entry.name].map(SafeName::as_bytes);
-                    if is_one_name(&self.request.tree.own, names)? {
-                        let paths = names.map(|name| join(path.as_bytes(), name));
-                        let [other, here] = paths.map(RepoPath::from_checked);
-                        return Err(FilesError::Collision(other, here).into());
-                    }
-                }
-                alike.push(entry.name);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns whether the file system of a directory takes two names for one. A name that it cannot have is none.
-fn is_one_name(own: &SafeDir, [a, b]: [&[u8]; 2]) -> Result<bool, RepoError> {
-    let place = temp_name();
-    own.create_dir(&place, true)?;
-    let dir = own.open_dir(&place)?;
-    let is_one = dir.create_new(a, false).is_ok() && dir.stat(b).is_ok();
-    let _ = dir.unlink(a);
-    own.remove_dir(&place)?;
-    Ok(is_one)
 }
 
 fn is_file(entry: &TreeEntry) -> bool {
     entry.kind != Kind::Directory
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::platform::name_of;
-
-    #[test]
-    fn the_file_system_says_which_names_are_one() -> Result<(), Box<dyn std::error::Error>> {
-        let temp = tempfile::tempdir()?;
-        let own = SafeDir::open_root(temp.path())?;
-        std::fs::write(temp.path().join("LOCK"), "")?;
-        let is_blind = temp.path().join("lock").exists();
-        for (names, expected) in [
-            ([&b"a"[..], b"a"], true),
-            ([b"a", b"b"], false),
-            ([b"README", b"readme"], is_blind),
-            ([b"a", b"x/y"], false),
-        ] {
-            assert_eq!(
-                is_one_name(&own, names)?,
-                expected,
-                "{:?}",
-                names.map(name_of)
-            );
-        }
-        assert_eq!(own.list(10)?.len(), 1, "nothing stays");
-        Ok(())
-    }
 }

@@ -23,6 +23,7 @@ use crate::worktree::snapshot::Problem;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a switch is to do.
 pub struct SwitchRequest<'a> {
@@ -137,6 +138,8 @@ pub struct SwitchProgress<'a> {
     pub refused: Vec<Problem>,
     /// Directories that were to go and stay, because the user is in them.
     pub in_use: BTreeSet<Vec<u8>>,
+    /// Directories that were to go and have files of the user, if the file system may take them for others.
+    pub stayed: Arc<BTreeSet<Vec<u8>>>,
     /// Whether what is written now are versions of the user, which no commit has.
     pub brings_edits: bool,
 }
@@ -155,6 +158,7 @@ impl<'a> SwitchProgress<'a> {
             removed: 0,
             refused: Vec::new(),
             in_use: BTreeSet::new(),
+            stayed: Arc::default(),
             brings_edits: false,
         }
     }

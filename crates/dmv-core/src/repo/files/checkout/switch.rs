@@ -503,6 +503,7 @@ impl<'a> Switch<'a> {
         // complete.
         plan.rename_always = self.request.tree.base.is_some();
         plan.in_use = self.request.tree.in_use.clone();
+        plan.stayed = self.progress.stayed.clone();
         self.keep_lean(&plan)?;
         self.bring_portion(&plan)?;
         plan.private = self.note_private(&plan)?;
@@ -570,7 +571,11 @@ impl<'a> Switch<'a> {
         for refused in report.refused {
             match refused.why {
                 // A directory that still holds files of the user stays without a message.
-                Refusal::NotEmpty => {}
+                Refusal::NotEmpty => {
+                    if self.request.tree.root.is_exact() {
+                        Arc::make_mut(&mut self.progress.stayed).insert(refused.path);
+                    }
+                }
                 Refusal::InUse => drop(self.progress.in_use.insert(refused.path)),
                 Refusal::Occupied if self.progress.in_use.contains(&refused.path) => {
                     let why = Refusal::InUse.to_string();
