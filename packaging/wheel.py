@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Makes the wheel of the Python package with the program in it: packaging/wheel.py PROGRAM ARCH DIR NOTICES.
 
+ARCH is that of a static program for Linux, such as x86_64, or the tag of another platform, such as win_amd64.
+
 It is what maturin makes of `bindings = "bin"`, from a program that is there already: `pip install` puts `dmv` into the
 directory of programs, beside the package. NOTICES is a file with the licences of the program's parts. Only Python's own
 library is needed, and the same files give the same bytes.
@@ -34,8 +36,12 @@ def read(path):
 
 project = read(os.path.join(here, 'pyproject.toml')).decode()
 name, version = value(project, 'name').replace('-', '_'), value(project, 'version')
-# The program is static, so it runs with every C library.
-tags = [f'py3-none-manylinux_2_17_{arch}', f'py3-none-manylinux2014_{arch}', f'py3-none-musllinux_1_1_{arch}']
+if arch.startswith(('win_', 'macosx_')):
+    tags = [f'py3-none-{arch}']
+else:
+    # The program is static, so it runs with every C library.
+    tags = [f'py3-none-manylinux_2_17_{arch}', f'py3-none-manylinux2014_{arch}', f'py3-none-musllinux_1_1_{arch}']
+script = 'dmv.exe' if arch.startswith('win_') else 'dmv'
 platforms = '.'.join(tag.rsplit('-', 1)[1] for tag in tags)
 metadata = [
     'Metadata-Version: 2.1',
@@ -53,7 +59,7 @@ entries = [f'{key} = {point.strip(chr(34))}' for key, point in table(project, 'p
 
 info = f'{name}-{version}.dist-info'
 files = {
-    f'{name}-{version}.data/scripts/dmv': (read(program), 0o755),
+    f'{name}-{version}.data/scripts/{script}': (read(program), 0o755),
     f'{info}/METADATA': ('\n'.join(metadata).encode(), 0o644),
     f'{info}/WHEEL': (
         '\n'.join(['Wheel-Version: 1.0', 'Generator: dmv', 'Root-Is-Purelib: false'] + [f'Tag: {tag}' for tag in tags]).encode()

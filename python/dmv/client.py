@@ -134,11 +134,15 @@ def program() -> str:
 
 
 def _beside() -> Optional[str]:
-    """Return the program that a wheel has put into the directory of programs: PREFIX/bin for PREFIX/lib/pythonX/PACKAGES."""
+    """Return the program that a wheel has put into the directory of programs.
+
+    It is PREFIX/bin for PREFIX/lib/pythonX/PACKAGES, and on Windows PREFIX/Scripts for PREFIX/Lib/PACKAGES.
+    """
     packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if os.path.basename(packages) not in ("site-packages", "dist-packages"):
         return None
-    found = os.path.normpath(os.path.join(packages, "..", "..", "..", "bin", "dmv"))
+    place = ("..", "..", "Scripts", "dmv.exe") if os.name == "nt" else ("..", "..", "..", "bin", "dmv")
+    found = os.path.normpath(os.path.join(packages, *place))
     return found if os.access(found, os.X_OK) else None
 
 
