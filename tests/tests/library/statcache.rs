@@ -2,6 +2,7 @@
 //! directories, every answer is the same.
 
 use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
     ChangeKind, FileState, PathChange, Repo, SharedRepo, StatusOptions, Whose, discover,
 };
@@ -226,17 +227,41 @@ fn a_status_counts_what_it_reads() -> Outcome {
     commit(&Repo::open(&root)?, "all")?;
     // It is the same again, which only its content tells.
     fs::write(root.join("f"), &content)?;
+    assert_eq!(bytes_read(&root)?, content.len() as u64);
+    Ok(())
+}
+
+/// Returns how many bytes of files a status reads that finds nothing changed.
+fn bytes_read(root: &Path) -> Outcome<u64> {
     let (job, select) = (Job::default(), Paths::default());
     let options = StatusOptions {
         select: &select,
         settings: Default::default(),
     };
-    let told = Repo::open(&root)?.status(&options, &job)?;
+    let told = Repo::open(root)?.status(&options, &job)?;
     assert_eq!(told.changes, []);
-    let read = job
-        .progress
-        .bytes
-        .load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(read, content.len() as u64);
+    let read = &job.progress.bytes;
+    Ok(read.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[test]
+fn a_large_file_that_was_written_just_now_is_not_read_again() -> Outcome {
+    let temp = fast_dir()?;
+    let root = temp.path().join("w");
+    fs::create_dir_all(&root)?;
+    let repo = Repo::init(&root, "main", false, request("init"))?;
+    fs::write(root.join("f"), vec![7; 40 << 20])?;
+    commit(&repo, "all")?;
+    fs::remove_file(root.join("f"))?;
+    let path = RepoPath::parse(b"f")?;
+    let settings = Default::default();
+    repo.restore(
+        None,
+        &[path],
+        &settings,
+        request("restore"),
+        &Job::default(),
+    )?;
+    assert_eq!(bytes_read(&root)?, 0);
     Ok(())
 }

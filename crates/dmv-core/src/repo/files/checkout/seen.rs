@@ -9,12 +9,13 @@
 //! The scan's answers come from the stat cache, and for files that the cache did not know from a
 //! [`WrittenFiles`](super::written::WrittenFiles). So memory does not grow with the number of files.
 
-use crate::fsutil::{FileStat, FileTime, Fingerprint, fs_now};
+use crate::fsutil::{FileStat, FileTime, Fingerprint, SafeDir, fs_now};
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::seen::Expectation;
+use crate::worktree::checkout::{PlacedEntry, Report};
 use crate::worktree::statcache::RACY_NANOS;
 use std::time::Duration;
 
@@ -22,8 +23,25 @@ use std::time::Duration;
 /// waits this long.
 const TICK: Duration = Duration::from_nanos(RACY_NANOS + RACY_NANOS / 4);
 
+/// The bytes of files written within a tick that are worth the wait: about what is read and hashed meanwhile.
+const WORTH_A_TICK_BYTES: u64 = 32 << 20;
+
 /// The most such waits in one switch.
 const MAX_WAITS: u32 = 50;
+
+/// Returns the time at which a run has ended, on the clock of the file system. If it wrote much just now, this waits
+/// until the stat of these files is trusted, so that the next command need not read them.
+pub fn end_of_run(own: &SafeDir, report: &Report) -> FileTime {
+    let now = fs_now(own);
+    let young = |placed: &&PlacedEntry| placed.fingerprint(now) == Fingerprint::SUSPECT;
+    let young = report.files.iter().flatten().filter(young);
+    let bytes: u64 = young.map(|placed| placed.stat.size).sum();
+    if bytes < WORTH_A_TICK_BYTES {
+        return now;
+    }
+    std::thread::sleep(TICK);
+    fs_now(own)
+}
 
 impl Switch<'_> {
     /// Returns what has to be at `path` so that it may be replaced or removed. `old` is the entry

@@ -18,6 +18,7 @@ use crate::repo::files::checkout::dirs::{
     add_dirs, by_dir, is_dir, is_empty_dir, is_whole, sorted,
 };
 use crate::repo::files::checkout::purged;
+use crate::repo::files::checkout::seen::end_of_run;
 use crate::repo::files::checkout::span::{Span, entry_in};
 use crate::repo::files::checkout::stages::{
     SwitchDecision, SwitchProgress, SwitchRequest, WorktreeFindings,
@@ -545,7 +546,7 @@ impl<'a> Switch<'a> {
 
     /// Adds the results of a plan to this switch.
     pub fn take_report<B>(&mut self, plan: &Plan<B>, report: Report) -> Result<(), RepoError> {
-        let ended = fs_now(&self.request.tree.own);
+        let ended = end_of_run(&self.request.tree.own, &report);
         let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
         let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
         let done = files.chain(links).filter_map(|(path, stat)| {
