@@ -206,9 +206,7 @@ mod tests {
         let temp = tempfile::tempdir()?;
         let dir = SafeDir::open_root(temp.path())?.exact();
         let is_there = |name: &[u8]| Ok::<_, PathError>(dir.stat_opt(name)?.is_some());
-        dir.create_new(b"a", false)?;
-        assert!(is_there(b"a")?);
-        dir.rename(b"a", b"A")?;
+        dir.create_new(b"A", false)?;
         assert!(is_there(b"A")? && !is_there(b"a")?);
         dir.rename_noreplace(b"A", b"b")?;
         assert!(is_there(b"b")? && !is_there(b"A")? && !is_there(b"B")?);
@@ -219,6 +217,18 @@ mod tests {
         dir.unlink(b"c")?;
         dir.create_dir(b"C", false)?;
         assert!(is_there(b"C")? && !is_there(b"c")?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_name_that_changes_only_its_case_is_noticed() -> Outcome {
+        let temp = tempfile::tempdir()?;
+        let dir = SafeDir::open_root(temp.path())?.exact();
+        dir.create_new(b"a", false)?;
+        assert!(dir.stat_opt(b"a")?.is_some());
+        dir.rename(b"a", b"A")?;
+        assert!(dir.stat_opt(b"A")?.is_some());
+        assert!(dir.stat_opt(b"a")?.is_none());
         Ok(())
     }
 
