@@ -490,3 +490,29 @@ fn where_no_blocks_are_shared_all_is_read() -> Done {
     }
     Ok(())
 }
+
+#[test]
+fn content_that_a_pack_has_lost_is_damage_though_only_a_sample_is_read() -> Done {
+    let Some(image) = Image::new("xfs")? else {
+        return Ok(());
+    };
+    let place = image.place()?;
+    place.write("one", &Rng::new(1).bytes(16 << 20))?;
+    let made = place.commit("one")?;
+    let repo = sampling(place.dir.path())?;
+    let packs = fs::read_dir(place.dir.path().join(".dmv/packs"))?;
+    let packs: Vec<_> = packs.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
+    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |stat| stat.len());
+    let pack = packs.iter().max_by_key(|path| len(path)).ok_or("a pack")?;
+    // The repository is open, and its catalogue is loaded.
+    OpenOptions::new()
+        .write(true)
+        .open(pack)?
+        .set_len(9 << 20)?;
+    for n in 0..5 {
+        let refused = add_worktree(&repo, image.root().join(n.to_string()), made);
+        assert!(refused.is_err(), "{refused:?}");
+        assert!(!image.root().join(n.to_string()).join("one").exists());
+    }
+    Ok(())
+}

@@ -65,7 +65,7 @@ impl Batch {
     }
 }
 
-/// The store as a source of file content. Every chunk is verified before it is passed on, unless a sample is to do
+/// The store as a source of file content. Every chunk is verified before it is passed on, unless a sample is enough
 /// where blocks are shared.
 pub struct StoreContent<'a> {
     repo: &'a Repo,
@@ -120,7 +120,7 @@ impl<'a> StoreContent<'a> {
         }
     }
 
-    /// The same for a file whose blocks may be shared: bytes that lie in a row in a pack are passed on together.
+    /// Passes on a file whose blocks may be shared: bytes that lie in a row in a pack go together.
     fn pump_shared(
         &self,
         chunks: BlobChunks<'_>,
@@ -168,7 +168,11 @@ impl<'a> StoreContent<'a> {
         Ok(())
     }
 
-    fn write(&self, batch: &Batch, sink: &mut Sink<'_>) -> io::Result<()> {
+    fn write(
+        &self,
+        batch: &Batch,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let pack = batch.place.and_then(|(pack, at)| {
             // If it cannot be opened any more, the bytes are written.
             let file = self.repo.store.pack_file(pack).ok()?;
@@ -179,7 +183,7 @@ impl<'a> StoreContent<'a> {
             Some(Origin { file, at: *at })
         });
         if batch.unread.is_empty() {
-            return sink(Piece::Read(&batch.bytes, origin));
+            return Ok(sink(Piece::Read(&batch.bytes, origin))?);
         }
         if let Some(origin) = origin
             && sink(Piece::Unread(origin, batch.len)).is_ok()
@@ -188,9 +192,9 @@ impl<'a> StoreContent<'a> {
         }
         let mut bytes = Vec::new();
         for (id, len) in &batch.unread {
-            read_chunk(self.repo, id, *len, &mut bytes).map_err(io::Error::other)?;
+            read_chunk(self.repo, id, *len, &mut bytes)?;
         }
-        sink(Piece::Read(&bytes, None))
+        Ok(sink(Piece::Read(&bytes, None))?)
     }
 }
 
@@ -201,7 +205,7 @@ impl Content<Blob> for StoreContent<'_> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         if blob.size < PREFETCH_FROM_BYTES {
-            return self.pump(*blob, &mut |batch| Ok(self.write(batch, sink)?));
+            return self.pump(*blob, &mut |batch| self.write(batch, sink));
         }
         let (full_in, full_out) = bounded::<Batch>(BATCHES);
         let (free_in, free_out) = bounded::<Batch>(BATCHES + 1);
