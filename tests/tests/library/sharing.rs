@@ -468,6 +468,15 @@ fn a_checked_sample_gives_the_same_files_and_shares_the_same_blocks() -> Done {
     Ok(())
 }
 
+/// Opens the largest pack for writing.
+fn largest_pack(place: &Place) -> Done<File> {
+    let packs = fs::read_dir(place.dir.path().join(".dmv/packs"))?;
+    let packs: Vec<_> = packs.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
+    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |stat| stat.len());
+    let pack = packs.iter().max_by_key(|path| len(path)).ok_or("a pack")?;
+    Ok(OpenOptions::new().write(true).open(pack)?)
+}
+
 #[test]
 fn where_no_blocks_are_shared_all_is_read() -> Done {
     let Some(image) = Image::new("ext4")? else {
@@ -476,11 +485,7 @@ fn where_no_blocks_are_shared_all_is_read() -> Done {
     let place = image.place()?;
     place.write("one", &Rng::new(1).bytes(8 << 20))?;
     let made = place.commit("one")?;
-    let packs = fs::read_dir(place.dir.path().join(".dmv/packs"))?;
-    let packs: Vec<_> = packs.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
-    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |stat| stat.len());
-    let pack = packs.iter().max_by_key(|path| len(path)).ok_or("a pack")?;
-    let pack = OpenOptions::new().write(true).open(pack)?;
+    let pack = largest_pack(&place)?;
     pack.write_all_at(b"damage", 5_000_000)?;
     for n in 0..20 {
         let dir = image.root().join(n.to_string());
@@ -500,15 +505,8 @@ fn content_that_a_pack_has_lost_is_damage_though_only_a_sample_is_read() -> Done
     place.write("one", &Rng::new(1).bytes(16 << 20))?;
     let made = place.commit("one")?;
     let repo = sampling(place.dir.path())?;
-    let packs = fs::read_dir(place.dir.path().join(".dmv/packs"))?;
-    let packs: Vec<_> = packs.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
-    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |stat| stat.len());
-    let pack = packs.iter().max_by_key(|path| len(path)).ok_or("a pack")?;
     // The repository is open, and its catalogue is loaded.
-    OpenOptions::new()
-        .write(true)
-        .open(pack)?
-        .set_len(9 << 20)?;
+    largest_pack(&place)?.set_len(9 << 20)?;
     for n in 0..5 {
         let refused = add_worktree(&repo, image.root().join(n.to_string()), made);
         assert!(refused.is_err(), "{refused:?}");
