@@ -366,7 +366,7 @@ impl SafeDir {
         component(from)
             .and_then(|()| component(to))
             .and_then(|()| self.handle.rename(from, to))
-            .map_err(|e| self.error("rename to", to, e))?;
+            .map_err(|e| self.move_error(from, self, to, e))?;
         self.note_gone(from);
         Ok(())
     }
@@ -387,7 +387,7 @@ impl SafeDir {
                 other => other,
             }
         };
-        rename().map_err(|e| self.error("rename to", to, e))?;
+        rename().map_err(|e| self.move_error(from, self, to, e))?;
         self.note_gone(from);
         self.note_new(to);
         Ok(())
@@ -442,7 +442,19 @@ impl SafeDir {
         name: &[u8],
         e: impl Into<io::Error>,
     ) -> PathError {
-        PathError::new(op, self.path_of(name), e)
+        let mut error = PathError::new(op, self.path_of(name), e);
+        let why = SystemError::of(&error.source);
+        error.users = self.handle.users_of(name, why);
+        error
+    }
+
+    /// Returns the error of a move of `name` to `dir` as `to`. Either of the two entries may be in use.
+    fn move_error(&self, name: &[u8], dir: &SafeDir, to: &[u8], e: SystemError) -> PathError {
+        let mut error = dir.error("rename to", to, e);
+        if error.users.is_empty() {
+            error.users = self.handle.users_of(name, e);
+        }
+        error
     }
 
     /// Returns an error for the directory itself.

@@ -4,7 +4,7 @@
 //! all their errors name the operation and the path in the same way.
 
 use crate::escape::escape;
-use crate::platform::{self, Cause};
+use crate::platform::{self, Cause, FileUser};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ impl fmt::Debug for DiskPath {
 
 /// A failed file operation: what was attempted, on which path, and why it failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {op} {path}: {source}")]
+#[error("cannot {op} {path}: {}", self.why())]
 pub struct PathError {
     /// The path.
     pub path: DiskPath,
@@ -101,13 +101,41 @@ pub struct PathError {
     pub op: &'static str,
     /// The system's error.
     pub source: io::Error,
+    /// The other programs that have the file open, if that may be the reason.
+    pub users: Vec<FileUser>,
 }
+
+/// How many programs an error names.
+const MAX_USERS: usize = 3;
 
 impl PathError {
     /// Returns an error for `path`.
     pub fn new(op: &'static str, path: impl Into<DiskPath>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
-        PathError { path, op, source }
+        let users = Vec::new();
+        PathError {
+            path,
+            op,
+            source,
+            users,
+        }
+    }
+
+    /// Returns the reason alone: the system's error, and which programs have the file open.
+    pub fn why(&self) -> String {
+        let name = |user: &FileUser| {
+            let name = user.name.as_deref().unwrap_or("a program");
+            format!("{} (process {})", escape(name.as_bytes()), user.pid)
+        };
+        let mut users: Vec<String> = self.users.iter().take(MAX_USERS).map(name).collect();
+        let have = if self.users.len() == 1 { "has" } else { "have" };
+        if self.users.len() > MAX_USERS {
+            users.push(format!("{} others", self.users.len() - MAX_USERS));
+        }
+        match &users[..] {
+            [] => self.source.to_string(),
+            users => format!("{}; {} {have} it open", self.source, users.join(", ")),
+        }
     }
 
     /// Returns the kind of the system's error.
@@ -157,6 +185,30 @@ mod tests {
         assert_eq!(
             told(refused().context("read", &b"\xff\x1b"[..])),
             "cannot read \\xff\\u{1b}: permission denied"
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_programs_that_have_the_file_open() {
+        let user = |pid, name: &str| FileUser {
+            pid,
+            name: Some(name.to_owned()),
+        };
+        let mut error = PathError::new("open", &b"a"[..], io::ErrorKind::ResourceBusy);
+        let mut told = |users| {
+            error.users = users;
+            error.to_string()
+        };
+        assert_eq!(told(vec![]), "cannot open a: resource busy");
+        assert_eq!(
+            told(vec![user(7, "Editor\u{1b}.exe")]),
+            "cannot open a: resource busy; Editor\\u{1b}.exe (process 7) has it open"
+        );
+        let unknown = FileUser { pid: 1, name: None };
+        let many = (2..=5).map(|pid| user(pid, "x"));
+        assert_eq!(
+            told(std::iter::once(unknown).chain(many).collect()),
+            "cannot open a: resource busy; a program (process 1), x (process 2), x (process 3), 2 others have it open"
         );
     }
 

@@ -82,7 +82,7 @@ impl SafeDir {
         component(name)
             .and_then(|()| component(to))
             .and_then(|()| self.handle.rename_new(name, &dir.handle, to))
-            .map_err(|e| dir.error("rename to", to, e))?;
+            .map_err(|e| self.move_error(name, dir, to, e))?;
         self.note_gone(name);
         dir.note_new(to);
         Ok(())
@@ -108,7 +108,7 @@ impl SafeDir {
                 other => other,
             }
         });
-        moved.map_err(|e| dir.error("rename to", to, e))
+        moved.map_err(|e| self.move_error(name, dir, to, e))
     }
 
     /// Creates the file `name`, which must not exist, for appending. It is executable if `exec` is

@@ -1,6 +1,6 @@
 //! Directories by their handles.
 
-use super::{FileKind, FileStat, SystemError, system};
+use super::{FileKind, FileStat, FileUser, SystemError, system};
 use std::fs::File;
 use std::path::Path;
 
@@ -117,6 +117,12 @@ impl Dir {
     /// Removes the empty directory `name`.
     pub fn remove_dir(&self, name: &[u8]) -> Result<()> {
         self.0.remove_dir(name)
+    }
+
+    /// Returns the other programs that have the entry `name` open, if an operation on it may have failed with `why`
+    /// because of them, and if the system tells it.
+    pub(crate) fn users_of(&self, name: &[u8], why: SystemError) -> Vec<FileUser> {
+        self.0.users_of(name, why)
     }
 
     /// Makes the content of the file `name` durable, once [`sync_settled`](Self::sync_settled) has been called. An

@@ -1,4 +1,4 @@
-//! Processes that hold locks.
+//! Processes that hold locks, and programs that have files open.
 
 use super::system;
 use std::path::Path;
@@ -10,6 +10,15 @@ pub struct Holder {
     pub pid: u32,
     /// Whether the process is stopped (Ctrl-Z, SIGSTOP).
     pub is_stopped: bool,
+}
+
+/// A program that has a file open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileUser {
+    /// Its process id.
+    pub pid: u32,
+    /// The name of its file, if the system tells it to this user.
+    pub name: Option<String>,
 }
 
 /// Returns the process that holds a lock on one of `files`.

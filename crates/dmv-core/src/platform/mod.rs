@@ -56,8 +56,8 @@ pub(crate) use self::file::{
     wait_for_write, write_mapped_pages_back,
 };
 
-pub use self::holder::Holder;
 pub(crate) use self::holder::holder_of;
+pub use self::holder::{FileUser, Holder};
 pub use self::lock::try_lock;
 pub(crate) use self::lock::{try_lock_at, try_lock_dir, try_lock_shared, unlock};
 pub(crate) use self::name::NAMES_MAY_MEET;

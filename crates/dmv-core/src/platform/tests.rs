@@ -1,12 +1,13 @@
 use super::*;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
+use std::ops::RangeInclusive;
 use tempfile::TempDir;
 
 pub type Done = Result<(), Box<dyn std::error::Error>>;
 
-/// How many names a file without a name has while it is open.
-pub const NAMES_OF_UNNAMED: usize = if cfg!(windows) { 1 } else { 0 };
+/// How many names a file without a name may have while it is open.
+pub const NAMES_OF_UNNAMED: RangeInclusive<usize> = 0..=if cfg!(windows) { 1 } else { 0 };
 
 pub fn root() -> Result<(TempDir, Dir), Box<dyn std::error::Error>> {
     let temp = tempfile::tempdir()?;

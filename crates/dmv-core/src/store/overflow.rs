@@ -178,7 +178,7 @@ mod tests {
             overflow.decoded(key(n), &raw(n), &create);
         }
         assert_eq!(created.get(), 1);
-        assert_eq!(std::fs::read_dir(temp.path())?.count(), NAMES_OF_UNNAMED);
+        assert!(NAMES_OF_UNNAMED.contains(&std::fs::read_dir(temp.path())?.count()));
         assert_eq!(overflow.read(key(2), &(10..30)), Some(vec![2; 20]));
         assert_eq!(overflow.read(key(0), &(0..100)), Some(raw(0)));
         for n in [1, 3] {

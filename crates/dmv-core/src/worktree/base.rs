@@ -129,6 +129,12 @@ impl BaseEntries for TreeBase<'_> {
         Ok(Some(section))
     }
 
+    fn close(&self) {
+        if let Some(older) = self.older {
+            older.close();
+        }
+    }
+
     fn file(&self, path: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
         let entry = self.base.map(|base| entry_at(self.reader, &base, path));
         let entry = entry.transpose().map_err(|e| e.to_string())?.flatten();

@@ -121,6 +121,7 @@ impl<'a> CacheUpdate<'a> {
                 Ok(writer.section(dir, &section)?)
             })?;
         }
+        self.known.close();
         Ok(writer.finish(STAT_NAME, tree, self.subset)?)
     }
 }

@@ -312,7 +312,7 @@ pub fn why_unusable(kind: FileKind) -> Option<&'static str> {
 fn read_in(dir: &SafeDir, name: &[u8]) -> Text {
     let stat = match dir.stat(name) {
         Ok(stat) => stat,
-        Err(e) => return Text::Unusable(e.source.to_string()),
+        Err(e) => return Text::Unusable(e.why()),
     };
     if let Some(why) = why_unusable(stat.kind) {
         return Text::Unusable(why.to_owned());

@@ -385,7 +385,7 @@ fn read(files: &AttributeFiles<'_>, dir: &[u8]) -> Result<Option<Vec<u8>>, Strin
         Err(e) => {
             let stat = root.open_dir(dir).and_then(|dir| dir.stat(DMVATTRIBUTES));
             let why = stat.ok().and_then(|stat| why_unusable(stat.kind));
-            return Err(why.map_or_else(|| e.source.to_string(), str::to_owned));
+            return Err(why.map_or_else(|| e.why(), str::to_owned));
         }
     };
     let mut text = Vec::new();

@@ -668,7 +668,7 @@ pub(crate) fn entry_kind(stat: &FileStat, was: Option<Kind>) -> Kind {
 pub fn unread(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Read => None,
-        Outcome::Unreadable(e) => Some(e.source.to_string()),
+        Outcome::Unreadable(e) => Some(e.why()),
         Outcome::Vanished => Some("it was deleted while dmv read it".to_owned()),
         Outcome::OtherFileSystem => Some("it is on another file system".to_owned()),
         Outcome::TooDeep => Some("it is nested too deeply, or its path is too long".to_owned()),
@@ -680,7 +680,7 @@ fn reason(failure: &Failure) -> String {
         Failure::Path(e) if e.kind() == std::io::ErrorKind::NotFound => {
             "it was deleted before dmv could read it".to_owned()
         }
-        Failure::Path(e) => e.source.to_string(),
+        Failure::Path(e) => e.why(),
         other => other.to_string(),
     }
 }

@@ -17,6 +17,7 @@ use crate::subset::Subset;
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::sync::{PoisonError, RwLock};
 
 const MAGIC: &[u8; 8] = b"DMVSTAT\n";
 const VERSION: u16 = 2;
@@ -294,12 +295,16 @@ pub enum StatCacheError {
     /// The file could not be read.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// The file was closed, because another takes its place.
+    #[error("the stat cache is closed")]
+    Closed,
 }
 
 /// An open stat cache.
 #[derive(Debug)]
 pub struct StatCache {
-    file: File,
+    /// `None` once it is closed.
+    file: RwLock<Option<File>>,
     path: Vec<u8>,
     base_tree: ObjectId,
     subset: SubsetCheck,
@@ -355,7 +360,7 @@ impl StatCache {
             return None;
         }
         let cache = StatCache {
-            file,
+            file: RwLock::new(Some(file)),
             path: dir.path_of(name),
             base_tree: ObjectId::from_bytes(base_tree),
             subset,
@@ -437,12 +442,20 @@ impl StatCache {
             return Ok(None);
         };
         let mut bytes = vec![0; row.len as usize];
-        match read_exact_at(&self.file, &mut bytes, row.offset) {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        let file = file.as_ref().ok_or(StatCacheError::Closed)?;
+        match read_exact_at(file, &mut bytes, row.offset) {
             Ok(()) if check(&[&bytes]) == row.check => Ok(Some((row, bytes))),
             Ok(()) => Err(StatCacheError::Damaged),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(StatCacheError::Damaged),
             Err(e) => Err(PathError::new("read", self.path.clone(), e).into()),
         }
+    }
+
+    /// Closes the file, because some file systems replace no file that is open.
+    pub fn close(&self) {
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        *file = None;
     }
 
     fn find(&self, dir: &[u8]) -> Option<TableRow<'_>> {

@@ -34,7 +34,10 @@ use windows_sys::Win32::System::IO::{IO_STATUS_BLOCK, OVERLAPPED};
 use windows_sys::Win32::System::SystemInformation::{
     ComputerNamePhysicalDnsHostname, GetComputerNameExW,
 };
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
+use windows_sys::Win32::System::Threading::{
+    GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_NAME_WIN32,
+    PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW,
+};
 
 type Result<T> = std::result::Result<T, SystemError>;
 
@@ -495,4 +498,53 @@ pub fn host_name() -> Result<String> {
     })?;
     let name = name.get(..len as usize).unwrap_or_default();
     Ok(String::from_utf16_lossy(name))
+}
+
+/// Returns the ids of processes that have an open file open. A file of more than some hundreds fails.
+pub fn processes_using(file: &OwnedHandle) -> Result<Vec<u32>> {
+    // A number of 32 bits, and then so many ids, each as long as a pointer.
+    let mut list = [0_usize; 512];
+    let mut block = IO_STATUS_BLOCK::default();
+    // SAFETY: the handle is borrowed, so it is open. The system writes no more than the size of the list, whose units
+    // are aligned as the structure demands.
+    check_status(unsafe {
+        nt::NtQueryInformationFile(
+            raw(file),
+            &mut block,
+            list.as_mut_ptr().cast(),
+            size_of_val(&list) as u32,
+            nt::FileProcessIdsUsingFileInformation,
+        )
+    })?;
+    let [count, ids @ ..] = list;
+    let count = (count as u32) as usize;
+    let ids = ids.get(..count).ok_or(SystemError::INVALID)?;
+    Ok(ids
+        .iter()
+        .filter_map(|id| u32::try_from(*id).ok())
+        .collect())
+}
+
+/// Returns the path of the program that a process runs.
+pub fn program_of(pid: u32) -> Result<String> {
+    // SAFETY: it takes numbers only.
+    let process = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
+    if process.is_null() {
+        return Err(last_error());
+    }
+    // SAFETY: the call has succeeded, and nothing else owns the handle.
+    let process = unsafe { OwnedHandle::from_raw_handle(process) };
+    let mut path = [0; 1024];
+    let mut len = path.len() as u32;
+    // SAFETY: the handle is open; the system writes no more than the size of the buffer, and the length of the path.
+    check(unsafe {
+        QueryFullProcessImageNameW(
+            raw(&process),
+            PROCESS_NAME_WIN32,
+            path.as_mut_ptr(),
+            &mut len,
+        )
+    })?;
+    let path = path.get(..len as usize).unwrap_or_default();
+    Ok(String::from_utf16_lossy(path))
 }

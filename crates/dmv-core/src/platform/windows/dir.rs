@@ -1,11 +1,14 @@
 //! Directories by handles.
 
 use super::calls::{self, NameChange, OpenMode};
+use super::holder::users_of;
 use super::name::{new_wide, wide};
-use super::patience::patiently;
+use super::patience::{is_held, patiently};
 use super::stat::{from_raw, kind};
-use crate::platform::{Cause, FileKind, FileStat, SystemError};
+use crate::platform::{Cause, FileKind, FileStat, FileUser, SystemError};
+use std::collections::hash_map::RandomState;
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::OwnedHandle;
 use std::path::Path;
@@ -17,8 +20,8 @@ use windows_sys::Wdk::Storage::FileSystem::{
     FILE_RENAME_REPLACE_IF_EXISTS, NTCREATEFILE_CREATE_OPTIONS,
 };
 use windows_sys::Win32::Foundation::{
-    ERROR_DELETE_PENDING, ERROR_DIRECTORY, ERROR_FILE_NOT_FOUND, ERROR_NOT_SUPPORTED,
-    ERROR_STOPPED_ON_SYMLINK,
+    ERROR_CANNOT_MAKE, ERROR_DELETE_PENDING, ERROR_DIRECTORY, ERROR_FILE_NOT_FOUND,
+    ERROR_NOT_SUPPORTED, ERROR_STOPPED_ON_SYMLINK,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_ATTRIBUTE_NORMAL, FILE_FLAG_BACKUP_SEMANTICS, FILE_GENERIC_READ,
@@ -209,17 +212,17 @@ impl Dir {
     }
 
     pub fn rename_to(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
-        self.name_anew(from, dir, to, true)
+        self.respell(from, dir, to, true)
     }
 
     pub fn rename_new(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
-        self.name_anew(from, dir, to, false)
+        self.respell(from, dir, to, false)
     }
 
     /// Renames as POSIX has it: the file that is replaced may be open, and goes at once. Where the file system cannot,
     /// renames in the plain way.
     fn name_anew(&self, from: &[u8], dir: &Dir, to: &[u8], replace: bool) -> Result<()> {
-        let to = new_wide(to)?;
+        let units = new_wide(to)?;
         let mut flags = FILE_RENAME_POSIX_SEMANTICS | FILE_RENAME_IGNORE_READONLY_ATTRIBUTE;
         if replace {
             flags |= FILE_RENAME_REPLACE_IF_EXISTS;
@@ -230,11 +233,43 @@ impl Dir {
                 DELETE | FILE_READ_ATTRIBUTES,
                 FILE_OPEN_FOR_BACKUP_INTENT,
             )?;
-            let named = calls::set_name(&file, &dir.0, &to, NameChange::Rename(flags));
+            let named = calls::set_name(&file, &dir.0, &units, NameChange::Rename(flags));
             or_else_unsupported(named, || {
-                calls::set_name(&file, &dir.0, &to, NameChange::PlainRename { replace })
+                calls::set_name(&file, &dir.0, &units, NameChange::PlainRename { replace })
             })
         })
+    }
+
+    /// Gives an entry a name that may differ from the old one in upper and lower case only. Some systems say that this
+    /// is done and leave the old name, so it is looked at.
+    fn respell(&self, from: &[u8], dir: &Dir, to: &[u8], replace: bool) -> Result<()> {
+        self.name_anew(from, dir, to, replace)?;
+        if !differs_in_case_only(from, to) || dir.lists(to)? {
+            return Ok(());
+        }
+        // The name tells people what it is for, and is not one of those that a later command removes.
+        let random = RandomState::new().build_hasher().finish();
+        let between = format!("dmv-renaming-{random:016x}").into_bytes();
+        self.name_anew(from, dir, &between, false)?;
+        if let Err(e) = dir.name_anew(&between, dir, to, false) {
+            dir.name_anew(&between, self, from, false)?;
+            return Err(e);
+        }
+        if dir.lists(to)? {
+            Ok(())
+        } else {
+            error(ERROR_CANNOT_MAKE)
+        }
+    }
+
+    /// Returns whether the directory lists an entry with this very name.
+    fn lists(&self, wanted: &[u8]) -> Result<bool> {
+        let mut found = false;
+        self.each_name(|name, _| {
+            found |= name == wanted;
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Windows has no such call.
@@ -275,6 +310,15 @@ impl Dir {
         })
     }
 
+    pub fn users_of(&self, name: &[u8], why: SystemError) -> Vec<FileUser> {
+        if !is_held(why) {
+            return Vec::new();
+        }
+        let options = FILE_OPEN_FOR_BACKUP_INTENT | FILE_OPEN_NO_RECALL;
+        let file = self.existing(name, FILE_READ_ATTRIBUTES, options);
+        file.map_or_else(|_| Vec::new(), |file| users_of(&file))
+    }
+
     /// A user may not flush a volume, so each file is flushed on its own: see [`Dir::sync_file`].
     pub fn sync_filesystem(&self) -> Result<()> {
         error(ERROR_NOT_SUPPORTED)
@@ -304,6 +348,12 @@ impl Dir {
     pub fn tells_name_changes(&self) -> bool {
         false
     }
+}
+
+/// Returns whether two names are those of one entry for a system that ignores upper and lower case, or nearly so.
+fn differs_in_case_only(a: &[u8], b: &[u8]) -> bool {
+    let lower = |name: &[u8]| String::from_utf8_lossy(name).to_lowercase();
+    a != b && lower(a) == lower(b)
 }
 
 /// Does it in another way if the file system does not know the first one. Other errors stand.

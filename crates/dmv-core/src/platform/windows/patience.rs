@@ -18,7 +18,7 @@ static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 
 /// Returns whether the error may be one of a file that another program holds. A file that it holds and a right that
 /// the user lacks are told by the same error.
-fn is_held(e: SystemError) -> bool {
+pub fn is_held(e: SystemError) -> bool {
     matches!(
         e.code() as u32,
         ERROR_SHARING_VIOLATION

@@ -132,7 +132,7 @@ mod tests {
         assert!(made.is_empty());
         fill_and_read(&made)?;
         assert!(!made.is_empty() && made.lock().bytes.kept_bytes() < KEPT_BYTES);
-        assert_eq!(std::fs::read_dir(temp.path())?.count(), NAMES_OF_UNNAMED);
+        assert!(NAMES_OF_UNNAMED.contains(&std::fs::read_dir(temp.path())?.count()));
         Ok(())
     }
 

@@ -95,7 +95,7 @@ mod tests {
                 assert_eq!(bytes.kept_bytes(), 0);
             }
         }
-        assert_eq!(std::fs::read_dir(temp.path())?.count(), NAMES_OF_UNNAMED);
+        assert!(NAMES_OF_UNNAMED.contains(&std::fs::read_dir(temp.path())?.count()));
         for (offset, part) in known {
             assert_eq!(bytes.read(offset, part.len())?, part);
         }

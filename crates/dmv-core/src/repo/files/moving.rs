@@ -116,7 +116,7 @@ impl Repo {
                 Err(e) => switch
                     .progress
                     .refused
-                    .push(Problem::new(one.from, e.source.to_string())),
+                    .push(Problem::new(one.from, e.why())),
             }
         }
         switch.sync()?;

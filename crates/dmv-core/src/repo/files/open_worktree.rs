@@ -147,6 +147,10 @@ impl BaseEntries for ByCache<'_> {
     fn file(&self, path: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
         self.tree.file(path, most)
     }
+
+    fn close(&self) {
+        self.cache.close();
+    }
 }
 
 /// Returns whether a file with the kind and size of `entry` is at `path`.

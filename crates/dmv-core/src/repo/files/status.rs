@@ -500,9 +500,7 @@ impl Status<'_> {
         match same_in_job(self.repo, self.tree, path, &entry, stat, self.job) {
             Ok(same) => Ok(Some(same)),
             Err(SameError::Path(e)) => {
-                self.out
-                    .problems
-                    .push(Problem::new(path, e.source.to_string()));
+                self.out.problems.push(Problem::new(path, e.why()));
                 Ok(None)
             }
             Err(SameError::Repo(e)) => Err(e),

@@ -17,6 +17,9 @@ pub trait BaseEntries: Sync {
     fn file(&self, _path: &[u8], _most: u64) -> Result<Option<Vec<u8>>, String> {
         Ok(None)
     }
+
+    /// Closes the stat cache, so that it can be replaced on every system. From then on, nothing of it is known.
+    fn close(&self) {}
 }
 
 impl BaseEntries for StatCache {
@@ -25,6 +28,10 @@ impl BaseEntries for StatCache {
         dir: &[u8],
     ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
         StatCache::section(self, dir).map_err(|e: StatCacheError| e.into())
+    }
+
+    fn close(&self) {
+        StatCache::close(self);
     }
 }
 

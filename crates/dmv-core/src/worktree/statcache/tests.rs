@@ -53,6 +53,20 @@ fn sections_come_back_whatever_order_they_were_added_in() -> Result {
 }
 
 #[test]
+fn a_closed_cache_knows_nothing_and_can_be_replaced_on_every_system() -> Result {
+    let temp = tempfile::tempdir()?;
+    let dir = SafeDir::open_root(temp.path())?;
+    write(&dir)?;
+    let old = StatCache::open(&dir, b"stat", &REPO).expect("opens");
+    old.close();
+    assert!(matches!(old.section(b""), Err(StatCacheError::Closed)));
+    let sections = write(&dir)?;
+    let new = StatCache::open(&dir, b"stat", &REPO).expect("opens");
+    assert_eq!(new.section(b"sub")?.as_ref(), Some(&sections[1].1));
+    Ok(())
+}
+
+#[test]
 fn a_copied_section_is_the_same() -> Result {
     let temp = tempfile::tempdir()?;
     let dir = SafeDir::open_root(temp.path())?;
@@ -61,8 +75,8 @@ fn a_copied_section_is_the_same() -> Result {
     let mut writer = StatCacheWriter::create(&dir, &REPO)?;
     assert!(writer.copy_section(&old, b"")?);
     assert!(!writer.copy_section(&old, b"none")?);
-    writer.finish(b"stat", &base(), [3; 8])?;
-    let new = StatCache::open(&dir, b"stat", &REPO).expect("opens");
+    writer.finish(b"copy", &base(), [3; 8])?;
+    let new = StatCache::open(&dir, b"copy", &REPO).expect("opens");
     assert_eq!(new.section(b"")?, old.section(b"")?);
     assert_eq!(new.section(b"sub")?, None);
     Ok(())

@@ -88,4 +88,8 @@ impl BaseEntries for CacheEntries<'_> {
         }
         Ok(Some(section))
     }
+
+    fn close(&self) {
+        self.tree.close();
+    }
 }

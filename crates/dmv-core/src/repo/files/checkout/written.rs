@@ -162,7 +162,7 @@ mod tests {
         written.note(&own, b"", again.into_iter());
         assert!((1..KEPT_BYTES).contains(&written.bytes.kept_bytes()));
         assert_eq!(written.files(), 300_001);
-        assert_eq!(std::fs::read_dir(temp.path())?.count(), NAMES_OF_UNNAMED);
+        assert!(NAMES_OF_UNNAMED.contains(&std::fs::read_dir(temp.path())?.count()));
         written.sort();
         for (at, dir) in dirs.iter().enumerate() {
             let mut section = Section::default();
