@@ -163,10 +163,17 @@ def copies(kind, bench, mib, reps):
     everything = sorted(os.listdir(data))
     for rep in range(reps):
         # The worktree's files are copies, so that nothing shares blocks with the data.
-        copy(everything, data, 'repo')
-        bench.run('init', repo)
-        forget_all(repo, everything)
+        def worktree():
+            copy(everything, data, 'repo')
+            bench.run('init', repo)
+            call(['sync', '-f', bench.place])
+
+        worktree()
         note('commit', lambda: bench.run('commit', '-m', 'one', cwd=repo))
+        remove('repo')
+        worktree()
+        forget_all(repo, everything)
+        note('commit, not cached', lambda: bench.run('commit', '-m', 'one', cwd=repo))
         note('cp all', lambda: copy(everything, data, 'copy'))
         remove('copy')
         forget_all(data, everything)
@@ -191,8 +198,8 @@ def copies(kind, bench, mib, reps):
         with bench.sampling():
             others(', sample')
         remove('repo')
-    base = {'checkout': 'cp half', 'checkout, sample': 'cp half', 'commit': 'cp all, not cached'}
-    order = ['cp all', 'cp all, not cached', 'commit', 'worktree add', 'worktree add, sample', 'clone', 'clone, sample',
+    base = {'checkout': 'cp half', 'checkout, sample': 'cp half', 'commit, not cached': 'cp all, not cached'}
+    order = ['cp all', 'cp all, not cached', 'commit', 'commit, not cached', 'worktree add', 'worktree add, sample', 'clone', 'clone, sample',
              'cp half', 'checkout', 'checkout, sample']
     for what in order:
         beside = runs[what] if what.startswith('cp') else runs[base.get(what, 'cp all')]

@@ -48,6 +48,8 @@ symlinks|worktree,fsutil|dmv-tests|library|directories_that_become_symlinks_lead
 import-kills|dmv-git,incoming|dmv-git|round_trip|an_import_that_is_killed_ends_equal_the_next_time|DMV_IMPORT_KILLS|30|100|imports from Git are killed at random moments; the next one ends equal
 cut-clones|ops/clone,peers,session,sync|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
 lean|slice,upkeep,files,ops|dmv-cli|program|a_lean_clone_loses_nothing|DMV_LEAN_STORIES|40|1000|random commands in a lean clone, while its remote is here or away
+undone|repo/verbs/undo,repo/files|dmv-tests|library|undo_in_any_order_does_what_the_model_says|DMV_UNDO_STORIES|300|10000|random commands that are undone and done again in any order
+twins|subset,repo/files,merge|dmv-tests|library|the_same_work_in_a_subset_and_in_the_whole|DMV_SUBSET_STORIES|100|2000|the same random work in a subset and in the whole gives the same commits
 partial|slice,reach,subset,ops|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
 interrupt|commands,job|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
 growth|merge,diff,worktree,history|dmv-cli|program|memory_and_time_grow_with_the_amount|DMV_GROWTH|500|25000|memory and time against the amount of files
@@ -58,6 +60,7 @@ answers|bucket|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWE
 ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|random ignore files beside git check-ignore
 buckets|bucket|dmv-bucket|lib|machines::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
 cases|object,diff,history,merge,subset|dmv-core|lib||PROPTEST_CASES|256|4096|property tests with more cases
+sync-histories|sync,reach|dmv-net|lib|sync::tests|PROPTEST_CASES|240|4800|random histories of whole and partial peers that are cut and crash: they agree in the end
 groups|platform,fsutil,store/write,own|dmv-cli|program|group::|DMV_GROUPS|1|1|a repository that a group shares under every umask, and each file of one in turn that its user may not read (root)
 claim-histories|claims|dmv-core|lib|peers_that_have_met_agree_after_any_history|DMV_CLAIM_HISTORIES|10000|1000000|random histories of three peers that claim, take over, release and meet with partitions: all that have met agree
 claim-schedules|claims|dmv-bucket|lib|machines::claims::|DMV_BUCKET_SCHEDULES|5000|100000|simulated claims, takes and pushes at a bucket that loses, delays and repeats requests, and the hole without each rule

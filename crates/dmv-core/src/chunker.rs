@@ -162,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(32)))]
         #[test]
         fn a_cut_depends_on_one_byte_after_the_chunk_and_no_more(
             seed: u64, period in prop::option::of(1usize..5), size in 0..3 * MAX_CUT_BYTES, other: u64

@@ -18,6 +18,13 @@ pub fn number(variable: &str, usual: u64) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// Returns how many cases a property test tries that takes long for each: `few`, and in proportion more where
+/// `PROPTEST_CASES` is more than the ordinary 24.
+pub fn cases(few: u32) -> u32 {
+    let wanted = number("PROPTEST_CASES", 24) * u64::from(few) / 24;
+    u32::try_from(wanted.max(1)).unwrap_or(u32::MAX)
+}
+
 /// Says that a test does nothing, and why. The line goes past the capture of the test's output, so that it is
 /// seen. If `DMV_SKIPPED` names a file, the line also goes to its end, so that a long run can list all of them.
 pub fn skip(why: impl std::fmt::Display) {

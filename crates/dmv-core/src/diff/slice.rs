@@ -305,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1000))]
+        #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(250)))]
 
         #[test]
         fn applied_to_one_slice_the_differences_give_the_other(

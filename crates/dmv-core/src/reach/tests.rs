@@ -229,7 +229,7 @@ fn what_was_renamed_is_not_sent_again() -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(12)))]
 
     #[test]
     fn a_walk_finds_what_is_needed_and_nothing_foreign(seed in 1u64..) {

@@ -268,7 +268,7 @@ fn paths() -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(150)))]
 
     #[test]
     fn a_subset_is_what_its_patterns_say(patterns in prop::collection::vec(pattern(), 0..5)) {

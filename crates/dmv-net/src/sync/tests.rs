@@ -424,7 +424,7 @@ fn exchange(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(8)))]
 
     #[test]
     fn peers_that_are_cut_and_crash_agree_in_the_end(seed in 1u64..) {

@@ -352,6 +352,10 @@ fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole>
         } else {
             few.iter()
         } {
+            // Small pages do what large ones do, and more: the casts with most schedules run with them alone.
+            if most.is_none() && limits == LARGE && ["pqc", "pcd", "pcj"].contains(cast) {
+                continue;
+            }
             let mut search = Search {
                 seen: HashSet::new(),
                 most: most.unwrap_or(10_000),

@@ -93,8 +93,15 @@ impl Disk {
     }
 
     fn restart(&self) -> Outcome {
-        say("umount", &[&self.mount().to_string_lossy()])?;
-        Ok(self.plug_in()?)
+        // Linux may give up the stopped file system only after `umount` has returned, and then mounts it as it was.
+        for _ in 0..20 {
+            say("umount", &[&self.mount().to_string_lossy()])?;
+            self.plug_in()?;
+            if sync(&self.mount()).is_ok() {
+                return Ok(());
+            }
+        }
+        Err("the file system stays stopped".into())
     }
 }
 

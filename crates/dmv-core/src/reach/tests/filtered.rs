@@ -187,7 +187,7 @@ fn some_dropped(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(8)))]
 
     #[test]
     fn a_filtered_walk_finds_what_the_rules_say(seed in 1u64..) {

@@ -170,7 +170,7 @@ fn put(path: &Path, what: u8) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(32)))]
     #[test]
     fn scan_says_what_a_simple_walk_says(
         before in prop::collection::vec(("[ab-]{1,2}(/[ab-]{1,2}){0,3}", 0u8..8), 0..30),

@@ -237,7 +237,7 @@ fn simulate(seed: u64) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10))]
+    #![proptest_config(ProptestConfig::with_cases(dmv_random::cases(4)))]
 
     #[test]
     fn parts_of_one_history_work_together(seed in 1u64..) {
