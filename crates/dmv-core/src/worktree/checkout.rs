@@ -47,7 +47,7 @@ use crate::fsutil::{
 };
 use crate::object::tree::Xattrs;
 use crate::path::PathError;
-use crate::platform::set_modified;
+use crate::platform::{Cause, cause_of, set_modified};
 use crate::threads::{cores, start_in};
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
@@ -234,6 +234,9 @@ pub enum Refusal {
     /// A directory to be removed is in use: see [`Plan::in_use`].
     #[error("it is the current directory")]
     InUse,
+    /// The system makes no symlinks.
+    #[error("no symlinks can be made here")]
+    NoSymlinks,
     /// No file may have this name.
     #[error("the name is not allowed")]
     BadName,
@@ -675,7 +678,12 @@ impl<B> EntryWriter<'_, B> {
         link: &NewSymlink,
     ) -> Result<PlacedEntry, Refusal> {
         check_replaced(dir, name, link.replaces)?;
-        let temp = dir.symlink_temp(&link.target)?;
+        let temp = dir
+            .symlink_temp(&link.target)
+            .map_err(|e| match cause_of(&e.source) {
+                Cause::Unsupported => Refusal::NoSymlinks,
+                _ => e.into(),
+            })?;
         let ours = dir.stat(&temp).inspect_err(|_| discard(dir, &temp))?;
         self.put_in_place(dir, &temp, name, &link.path, link.replaces, &ours)?;
         let stat = dir.stat(name)?;
