@@ -7,6 +7,8 @@
 #   tests/windows.sh core      the tests of dmv-core
 #   tests/windows.sh story     the story
 #   tests/windows.sh names     the table of odd names, in turn with Linux
+#   tests/windows.sh turns     repositories that Linux and Windows use in turn; DMV_HISTORIES is how many
+#   tests/windows.sh program   tests of the program by their names, in a mount namespace; not in `all`
 #   tests/windows.sh web       pages with a preview, and a connection by key
 #
 # It needs the target x86_64-pc-windows-gnu of rustup, and Debian's packages gcc-mingw-w64-x86-64 and wine64. Without
@@ -192,6 +194,24 @@ story() {
   try 3 "" commit -m 'a directory, too'
   try 0 "" restore src
   [ "$(cat src/b)" = t ] && [ "$(ls)" = "$(printf 'Sources\nreadme\nsrc\ntop.txt')" ]
+  # A symlink stays out of the worktree, and in the commits.
+  cd ..
+  "$linux" init -q linked && printf x >linked/a && ln -s a linked/link && "$linux" -C linked commit -q -m link
+  try 3 "link: no symlinks can be made here" clone linked unlinked
+  [ "$(ls unlinked)" = a ] && printf y >>unlinked/a
+  try 3 "link" -C unlinked commit -m 'without the link'
+  "$linux" -C linked pull -q ../unlinked
+  [ "$(readlink linked/link)" = a ] && [ "$(cat linked/link)" = xy ]
+}
+
+# Linux and Windows use repositories in turn: ten random histories, and ten in which commands are killed.
+turns() {
+  local dmv dir
+  dmv=$(build)
+  begin turns
+  cd "$top"
+  tests/windows-histories "$linux" "$dir/histories" "${DMV_HISTORIES:-10}" "${DMV_SEED:-1}" "$wine" "$dmv"
+  tests/windows-histories --kills "$linux" "$dir/kills" "${DMV_HISTORIES:-10}" "${DMV_SEED:-1}" "$wine" "$dmv"
 }
 
 names() {
@@ -228,8 +248,37 @@ web() {
   cmp picture.png ../by-key/picture.png
 }
 
+# The tests of the program as they are, with names as filters: a script stands in for the program, in a mount namespace.
+# Wine starts in half a second, so all of them take hours. What needs Unix fails: see docs/systems.md.
+program() {
+  local dmv dir tests stays status=0
+  dmv=$(build)
+  begin program
+  cd "$top"
+  tests=$(cargo test -p dmv-cli --test program --no-run --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*program-[^"]*\)".*/\1/p' | tail -1)
+  cat >"$dir/dmv" <<END
+#!/bin/sh
+export WINEPREFIX='$WINEPREFIX' WINEDEBUG=-all LC_ALL=C.UTF-8 PATH=/usr/bin:/bin HOME="Z:\$HOME"
+export XDG_CONFIG_HOME="Z:\$XDG_CONFIG_HOME"
+exec '$wine' '$dmv' "\$@"
+END
+  chmod +x "$dir/dmv"
+  # The tests wait until nothing has their pipes open any more, so this keeps what Wine starts in the background.
+  x86_64-w64-mingw32-gcc -w -x c -o "$dir/stay.exe" - <<<'#include <windows.h>
+    int main() { Sleep(INFINITE); }'
+  "$wine" "$dir/stay.exe" >/dev/null 2>&1 </dev/null &
+  stays=$!
+  sleep 2
+  (cd crates/dmv-cli && unshare -m --propagation private sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' \
+    "$dir/dmv" "$linux" "$tests" --test-threads 2 "$@") || status=$?
+  finish "$stays"
+  return "$status"
+}
+
 case $what in
-core | story | names | web) ("$what") ;;
-all) core && (story) && (names) && (web) ;;
-*) echo "usage: tests/windows.sh [core|story|names|web]" >&2; exit 2 ;;
+core | story | names | turns | web) ("$what") ;;
+program) shift && (program "$@") ;;
+all) core && (story) && (names) && (turns) && (web) ;;
+*) echo "usage: tests/windows.sh [core|story|names|turns|web|program FILTER...]" >&2; exit 2 ;;
 esac
