@@ -202,12 +202,12 @@ fn remove_there(request: &DropRequest<'_>, paths: &[&[u8]]) -> Hint {
         .flat_map(|chosen| chosen.subset().patterns())
         .collect();
     remove
-        .or_else(|| command(verb, &patterns, |pattern| Argument::value(pattern)))
+        .or_else(|| command(verb, &patterns, |p| Argument::given_pattern(p)))
         .unwrap_or_else(|| hint!("dmv subset remove PATTERN"))
 }
 
 /// The same command with --thorough, unless it names too much.
 fn thorough(paths: &[OsString]) -> Option<Hint> {
     let paths = paths.iter().map(|path| path.as_encoded_bytes()).collect();
-    command("dmv drop --thorough", &paths, |path| Argument::value(path))
+    command("dmv drop --thorough", &paths, |p| Argument::given_path(p))
 }

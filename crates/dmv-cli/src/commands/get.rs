@@ -88,9 +88,7 @@ fn tell_outside(context: &Context, repo: &Repo, chosen: &[ChosenPaths]) -> Resul
         context.ui.note(format_args!(
             "note: {files} outside of the subset of this worktree, so only the content is here"
         ));
-        let add = command("dmv subset add", &patterns, |pattern| {
-            Argument::value(pattern)
-        });
+        let add = command("dmv subset add", &patterns, |p| Argument::given_pattern(p));
         let add = add.unwrap_or_else(|| hint!("dmv subset add PATTERN"));
         context
             .ui

@@ -198,7 +198,7 @@ fn sort_revision(e: &RevisionError) -> ErrorClass {
         RevisionError::Ambiguous { candidates, .. } => {
             let hint = candidates
                 .first()
-                .map(|id| hint!("dmv show {}", Argument::value(id.short(16))));
+                .map(|id| hint!("dmv show {}", Argument::value(id.to_string())));
             ("ambiguous-revision", EXIT_OTHER, hint)
         }
         RevisionError::Several { name, meanings } => {

@@ -107,13 +107,17 @@ fn the_hint_of_a_commit_outside_of_the_subset_adds_that_path() -> Outcome {
 
 #[test]
 fn the_note_of_a_drop_removes_that_path_and_no_other() -> Outcome {
-    for name in names(1) {
+    for name in names(1).chain([&b"-x"[..]]) {
         let place = with_name(name)?;
-        let typed = typed(name);
         place.ok(&["clone", "--copy", ".", "../backup"])?;
         place.ok(&["remote", "add", "backup", "../backup"])?;
-        let done = place.run(&args(&["drop"], &typed))?;
+        let typed = match name {
+            [b'-', ..] => OsStr::from_bytes(name).to_owned(),
+            _ => typed(name),
+        };
+        let done = place.run(&args(&["drop", "--"], &typed))?;
         assert_eq!(done.status.code(), Some(0), "{done:?}");
+        paste(&place, &printed(&done, "dmv drop --thorough ")?)?;
         paste(&place, &printed(&done, "dmv subset remove ")?)?;
         assert!(!is_there(&place, name));
         for neighbour in ["s1", "take0", "take2", "axb"] {

@@ -19,7 +19,12 @@ impl Argument {
 
     /// A path for a command of the system, or for an option that names a file or a directory.
     pub fn on_disk(path: impl AsRef<OsStr>) -> Argument {
-        Argument(word(&no_option(path.as_ref().as_encoded_bytes())))
+        Argument::given_path(path.as_ref().as_encoded_bytes())
+    }
+
+    /// A path as a user has written it.
+    pub fn given_path(path: impl AsRef<[u8]>) -> Argument {
+        Argument(word(&no_option(path.as_ref())))
     }
 
     /// A path from the worktree's root, for a command that accepts paths. `at_root` says that the

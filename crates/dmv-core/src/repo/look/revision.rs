@@ -19,8 +19,6 @@ const MIN_PREFIX: usize = 4;
 /// How the id of a commit in Git begins as a revision.
 const GIT_ID: &str = "git:";
 
-/// How many digits of an id a message shows.
-const SHORT: usize = 12;
 /// The most meanings that a message lists besides the first.
 const MAX_SHOWN: usize = 8;
 
@@ -219,7 +217,7 @@ fn resolve_name(repo: &Repo, name: &str) -> Result<ObjectId, RepoError> {
     let mut commits = commits_with_prefix(repo, name)?;
     if let Some((full, id)) = named_ref(repo, name)? {
         commits.retain(|other| *other != id);
-        let mut others: Vec<String> = commits.iter().map(|id| id.short(SHORT)).collect();
+        let mut others: Vec<String> = commits.iter().map(ObjectId::to_string).collect();
         if full.kind != FullKind::Remote {
             let remote = FullName::new(FullKind::Remote, name);
             let is_there = worktree::ref_id(repo, &remote.key())?.is_some();
