@@ -14,6 +14,34 @@ pub type Edits = BTreeMap<RepoPath, Option<TreeEntry>>;
 /// The same for paths and contents that are kept elsewhere.
 pub type EditsOf<'a> = BTreeMap<&'a RepoPath, Option<NewContent<'a>>>;
 
+/// Edits in the order of their paths, wherever they are kept.
+pub trait EditSource {
+    /// Returns the edit of a path, if it has one.
+    fn edit_of(&self, path: &RepoPath) -> Option<Option<NewContent<'_>>>;
+
+    /// Returns the first path with an edit that is not before `from` and for which `is_wanted` holds.
+    fn first_from(
+        &self,
+        from: &RepoPath,
+        is_wanted: &dyn Fn(&RepoPath) -> bool,
+    ) -> Option<&RepoPath>;
+}
+
+impl EditSource for EditsOf<'_> {
+    fn edit_of(&self, path: &RepoPath) -> Option<Option<NewContent<'_>>> {
+        self.get(path).copied()
+    }
+
+    fn first_from(
+        &self,
+        from: &RepoPath,
+        is_wanted: &dyn Fn(&RepoPath) -> bool,
+    ) -> Option<&RepoPath> {
+        let mut paths = self.range::<RepoPath, _>(from..).map(|(path, _)| *path);
+        paths.find(|path| is_wanted(path))
+    }
+}
+
 /// What an edit puts at a path.
 #[derive(Clone, Copy, Debug)]
 pub enum NewContent<'a> {
@@ -77,7 +105,7 @@ pub fn edit_stored_tree(
     reader: &dyn ObjectRead,
     writer: &mut dyn ObjectWrite,
     root: ObjectId,
-    edits: &EditsOf<'_>,
+    edits: &impl EditSource,
 ) -> Result<TreeSummary, ObjectError> {
     Editor {
         reader,
@@ -88,14 +116,14 @@ pub fn edit_stored_tree(
 }
 
 /// How a tree is edited.
-struct Editor<'r, 'e> {
+struct Editor<'r, E> {
     reader: &'r dyn ObjectRead,
-    edits: &'e EditsOf<'e>,
+    edits: &'r E,
     /// Whether nodes without edits are taken over unread.
     takes_over: bool,
 }
 
-impl Editor<'_, '_> {
+impl<E: EditSource> Editor<'_, E> {
     fn edit(
         &self,
         writer: &mut dyn ObjectWrite,
@@ -121,16 +149,14 @@ impl Editor<'_, '_> {
                 continue;
             };
             let path = join(&dir.path, &name)?;
-            if let Some(edit) = edits.get(&path) {
+            if let Some(edit) = edits.edit_of(&path) {
                 if let Some(new) = edit {
                     dir.push(&new.named(name), writer)?;
                 }
                 continue;
             }
-            let goes_on = edits
-                .range::<RepoPath, _>(&path..)
-                .next()
-                .is_some_and(|(next, _)| next.starts_with(&path));
+            let next = edits.first_from(&path, &|_| true);
+            let goes_on = next.is_some_and(|next| next.starts_with(&path));
             match old {
                 Some(old) if !goes_on => dir.push(&old, writer)?,
                 old => {
@@ -180,7 +206,7 @@ impl EditedDirectory<'_> {
     /// without edits on the way.
     fn next(
         &mut self,
-        edits: &EditsOf<'_>,
+        edits: &impl EditSource,
         writer: &mut dyn ObjectWrite,
     ) -> Result<Option<(SafeName, Option<TreeEntry>)>, ObjectError> {
         let edited = self.next_edited(edits)?;
@@ -236,7 +262,7 @@ impl EditedDirectory<'_> {
     }
 
     /// Returns the first name after the last one that is in the path of an edit.
-    fn next_edited(&self, edits: &EditsOf<'_>) -> Result<Option<SafeName>, ObjectError> {
+    fn next_edited(&self, edits: &impl EditSource) -> Result<Option<SafeName>, ObjectError> {
         let depth = self.path.depth();
         let from = match &self.last {
             None => self.path.clone(),
@@ -246,11 +272,8 @@ impl EditedDirectory<'_> {
             None => *path != self.path,
             Some(_) => !path.starts_with(&from),
         };
-        let next = edits
-            .range::<RepoPath, _>(&from..)
-            .map(|(path, _)| *path)
-            .find(|path| is_behind(path))
-            .filter(|path| path.starts_with(&self.path));
+        let next = edits.first_from(&from, &is_behind);
+        let next = next.filter(|path| path.starts_with(&self.path));
         let name = next.and_then(|path| path.components().nth(depth));
         Ok(name.and_then(|name| SafeName::new(name).ok()))
     }

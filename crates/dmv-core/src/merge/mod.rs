@@ -19,7 +19,7 @@ mod walk;
 pub use bases::merge_commits;
 pub use content::{is_text, read_text, unread, write_blob};
 pub use edit::{
-    Edits, EditsOf, NewContent, borrow_edits, edit_stored_tree, edit_tree, edit_tree_of,
+    EditSource, Edits, EditsOf, NewContent, borrow_edits, edit_stored_tree, edit_tree, edit_tree_of,
 };
 pub use terms::ConflictKind;
 pub(crate) use text::{MergedText, any_marker_line, marked_text, marker_line};

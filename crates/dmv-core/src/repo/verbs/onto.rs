@@ -282,8 +282,7 @@ impl<'r> OntoFiles<'r> {
         let fit = self
             .changes
             .fit(repo.objects(), &options.branch, root, &keeps_time, job)?;
-        let edits = self.changes.edits(&fit);
-        let tree = edit_stored_tree(repo.objects(), tx, root, &edits)?;
+        let tree = edit_stored_tree(repo.objects(), tx, root, &fit)?;
         let files = fit.files;
         if tree.id == root && !options.allow_empty {
             return Ok(OntoReport::default());

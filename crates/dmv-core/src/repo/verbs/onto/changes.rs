@@ -5,7 +5,7 @@
 use crate::fsutil::FileTime;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::merge::{Edits, EditsOf, NewContent, entry_of};
+use crate::merge::{EditSource, Edits, NewContent, entry_of};
 use crate::object::ObjectRead;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
@@ -35,9 +35,10 @@ pub struct Changes {
 /// Tells whether the commit keeps the time of the file at a path.
 pub type KeepsTime<'r> = dyn Fn(&RepoPath) -> bool + 'r;
 
-/// How the changes fit one tree.
-#[derive(Debug, Default)]
+/// How the changes fit one tree: its edits.
+#[derive(Debug)]
 pub struct Fit<'c> {
+    changes: &'c Changes,
     /// Entries that are more than the new content, and what else changes.
     own: Edits,
     /// Paths that stay as they are, and removals that paths below stand for.
@@ -117,7 +118,12 @@ impl Changes {
         keeps_time: &KeepsTime<'_>,
         job: &Job,
     ) -> Result<Fit<'_>, RepoError> {
-        let mut fit = Fit::default();
+        let mut fit = Fit {
+            changes: self,
+            own: Edits::new(),
+            left_out: BTreeSet::new(),
+            files: 0,
+        };
         let mut above: Option<Above> = None;
         let mut removed: Option<&RepoPath> = None;
         for (path, file) in &self.files {
@@ -270,18 +276,29 @@ impl Changes {
         }
         Ok(())
     }
+}
 
-    /// Returns the edits that make the changes.
-    pub fn edits<'e>(&'e self, fit: &'e Fit<'_>) -> EditsOf<'e> {
-        let content = |file: &'e NewFile| NewContent::Version(&file.term);
-        let files = self
-            .files
-            .iter()
-            .filter(|(path, _)| !fit.left_out.contains(path));
-        let files = files.map(|(path, file)| (path, file.as_ref().map(content)));
-        let own = fit.own.iter();
-        let own = own.map(|(path, entry)| (path, entry.as_ref().map(NewContent::Entry)));
-        files.chain(own).collect()
+impl EditSource for Fit<'_> {
+    fn edit_of(&self, path: &RepoPath) -> Option<Option<NewContent<'_>>> {
+        if let Some(entry) = self.own.get(path) {
+            return Some(entry.as_ref().map(NewContent::Entry));
+        }
+        let file = self.changes.files.get(path);
+        let file = file.filter(|_| !self.left_out.contains(path))?;
+        Some(file.as_ref().map(|file| NewContent::Version(&file.term)))
+    }
+
+    fn first_from(
+        &self,
+        from: &RepoPath,
+        is_wanted: &dyn Fn(&RepoPath) -> bool,
+    ) -> Option<&RepoPath> {
+        let own = self.own.range::<RepoPath, _>(from..).map(|(path, _)| path);
+        let mut own = own.filter(|path| is_wanted(path));
+        let files = self.changes.files.range::<RepoPath, _>(from..);
+        let files = files.map(|(path, _)| path);
+        let mut files = files.filter(|path| is_wanted(path) && !self.left_out.contains(path));
+        own.next().into_iter().chain(files.next()).min()
     }
 }
 
