@@ -135,6 +135,24 @@ fn names_are_escaped_for_people_and_exact_for_programs() -> Outcome {
 }
 
 #[test]
+fn what_is_long_is_read_in_pieces() -> Outcome {
+    let place = Place::with_repository()?;
+    let film = noise(2, 5_000_000);
+    place.write("film", &film)?;
+    place.commit("one")?;
+    for (from, to) in [
+        (0, film.len()),
+        (1, 1 << 20),
+        (0, (1 << 20) + 1),
+        (70_000, 4_999_999),
+    ] {
+        let part = place.run(&["cat", "@:film", "--range", &format!("{from}-{to}")])?;
+        assert!(part.stdout == film[from..to], "{from}-{to}");
+    }
+    Ok(())
+}
+
+#[test]
 fn content_is_read_whole_and_in_part_and_damage_of_it_is_found() -> Outcome {
     let place = Place::with_repository()?;
     // Content is read from any revision whole or in part.

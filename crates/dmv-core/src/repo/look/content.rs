@@ -10,8 +10,11 @@ use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::{Location, blob_of};
 use crate::store::BytesFrom;
+use crate::threads;
 use std::io::Write;
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{channel, sync_channel};
 
 impl Repo {
     /// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
@@ -48,28 +51,108 @@ impl Repo {
         out: &mut dyn Write,
     ) -> Result<u64, RepoError> {
         let range = range.unwrap_or(0..blob.size);
-        let end = range.end.min(blob.size);
-        let mut written = 0;
-        let mut bytes = Vec::new();
-        if range.start >= end {
+        let range = range.start..range.end.min(blob.size);
+        if range.start >= range.end {
             return Ok(0);
         }
-        for chunk in BlobChunks::starting_at(self.objects(), blob, range.start) {
-            let (offset, id, len) = chunk?;
-            if offset >= end {
-                break;
-            }
-            bytes.clear();
-            read_chunk(self, &id, len, &mut bytes)?;
-            let from = range.start.saturating_sub(offset) as usize;
-            let to = (end - offset).min(bytes.len() as u64) as usize;
-            out.write_all(&bytes[from..to])
-                .context("write to", &b"output"[..])
-                .map_err(RepoError::Io)?;
-            written += (to - from) as u64;
+        let mut written = 0;
+        let mut write = |bytes: &[u8]| {
+            written += bytes.len() as u64;
+            let done = out.write_all(bytes);
+            done.context("write to", &b"output"[..])
+                .map_err(RepoError::Io)
+        };
+        if range.end - range.start > PIECE_BYTES as u64 {
+            read_ahead(self, blob, range, &mut write)?;
+        } else {
+            read_here(self, blob, range, &mut write)?;
         }
         Ok(written)
     }
+}
+
+/// A file is read in pieces of so many bytes, or a chunk more. While one is written, the next is read.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Hands the bytes in `range` of a file to `take`, in pieces that are read by another thread.
+fn read_ahead(
+    repo: &Repo,
+    blob: Blob,
+    range: Range<u64>,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
+    let (full, pieces) = sync_channel(1);
+    let (used, spare) = channel();
+    std::thread::scope(|scope| {
+        let wanted = range.clone();
+        let reader = threads::start_in(scope, move || {
+            read_pieces(repo, blob, wanted, &mut |piece| {
+                // Nobody takes further pieces after an error of the other side.
+                full.send(piece).map_err(|_| RepoError::Cancelled)?;
+                Ok(spare.try_recv().unwrap_or_default())
+            })
+        });
+        let Ok(reader) = reader else {
+            return read_here(repo, blob, range, take);
+        };
+        for piece in pieces {
+            take(&piece)?;
+            // The reader may be done.
+            let _ = used.send(piece);
+        }
+        reader.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Hands the bytes in `range` of a file to `take`.
+fn read_here(
+    repo: &Repo,
+    blob: Blob,
+    range: Range<u64>,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
+    read_pieces(repo, blob, range, &mut |piece| {
+        take(&piece)?;
+        Ok(piece)
+    })
+}
+
+/// Hands the bytes in `range` of a file to `take`, and fills what that returns with the next piece. What was read before
+/// an error is handed on.
+fn read_pieces(
+    repo: &Repo,
+    blob: Blob,
+    range: Range<u64>,
+    take: &mut dyn FnMut(Vec<u8>) -> Result<Vec<u8>, RepoError>,
+) -> Result<(), RepoError> {
+    let mut piece = Vec::new();
+    let add = |piece: &mut Vec<u8>, chunk: Result<(u64, ObjectId, u64), ObjectError>| {
+        let (offset, id, len) = chunk?;
+        let begin = piece.len();
+        if let Err(e) = read_chunk(repo, &id, len, piece) {
+            piece.truncate(begin);
+            return Err(e);
+        }
+        piece.truncate(begin + (range.end - offset).min(len) as usize);
+        piece.drain(begin..begin + range.start.saturating_sub(offset) as usize);
+        Ok(())
+    };
+    let chunks = BlobChunks::starting_at(repo.objects(), blob, range.start);
+    let is_wanted = |chunk: &Result<(u64, _, _), _>| match chunk {
+        Ok((offset, ..)) => *offset < range.end,
+        Err(_) => true,
+    };
+    for chunk in chunks.take_while(is_wanted) {
+        if let Err(e) = add(&mut piece, chunk) {
+            take(piece)?;
+            return Err(e);
+        }
+        if piece.len() >= PIECE_BYTES {
+            piece = take(piece)?;
+            piece.clear();
+        }
+    }
+    take(piece).map(drop)
 }
 
 /// Appends a chunk's verified bytes to `out`. Fails unless there are exactly `len` of them, the
