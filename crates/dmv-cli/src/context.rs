@@ -20,7 +20,7 @@ use dmv_core::platform::{argument_bytes, bytes_of, host_name, login_name};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
     CONFIG_FILE, FilesError, Keep, MergeOptions, OperationRequest, PathState, Repo, RepoError,
-    RevisionError, SharedRepo, Who, Whose, WorktreeSettings,
+    RepositoryLocation, RevisionError, SharedRepo, Who, Whose, WorktreeSettings,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -230,8 +230,8 @@ impl Context {
         }
         signing::follow_settings(repo, config)?;
         #[cfg(feature = "quic")]
-        if let Ok(who) = self.who() {
-            repo.claim_as(Box::new(signing::DeviceClaimant::new(who.name)));
+        if let Ok(name) = self.name() {
+            repo.claim_as(Box::new(signing::DeviceClaimant::new(name)));
         }
         Ok(())
     }
@@ -240,6 +240,13 @@ impl Context {
     /// user's is opened for commands that only read.
     pub fn repo_as_it_is(&self) -> Result<Arc<Repo>, Failure> {
         let (place, whose) = find(self.is_named())?;
+        if self.config.get().is_none()
+            && let Ok(config) = config_at(&place, whose)
+        {
+            // Now that the place is known. What is wrong with the settings is reported where they are needed.
+            let _ = self.config.set(config);
+            self.warn_of_misplaced();
+        }
         if whose == Whose::Foreign && !self.reads.get() {
             let dmv = place.dmv.display();
             let message =
@@ -319,26 +326,20 @@ impl Context {
 
     /// The user: as the settings say, else by login and host.
     pub fn who(&self) -> Result<Who, Failure> {
-        let config = self.config()?;
-        let login = || {
-            ["USER", "LOGNAME", "USERNAME"]
-                .iter()
-                .filter_map(|name| std::env::var(name).ok())
-                .find(|name| !name.is_empty())
-                .or_else(login_name)
-                .unwrap_or_else(|| "unknown".to_owned())
-        };
-        // A blank name is no name.
-        let name = config.value("user.name")?;
-        let name = name.map(|name| name.trim().to_owned());
-        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(login);
-        let email = match config.value("user.email")? {
+        let email = match self.config()?.value("user.email")? {
             Some(email) => email.trim().to_owned(),
-            None => {
-                format!("{}@{}", login(), host_name())
-            }
+            None => format!("{}@{}", login(), host_name()),
         };
+        let name = self.name()?;
         Ok(Who { name, email })
+    }
+
+    /// The user's name.
+    fn name(&self) -> Result<String, Failure> {
+        // A blank name is no name.
+        let name = self.config()?.value("user.name")?;
+        let name = name.map(|name| name.trim().to_owned());
+        Ok(name.filter(|name| !name.is_empty()).unwrap_or_else(login))
     }
 
     /// Whether the settings name the user.
@@ -421,7 +422,11 @@ impl Context {
         if let Some(here) = self.here_in(root)?
             && goes_down(arg)
         {
-            return Ok(Repo::parse_path(&[here, b"/", &given].concat())?);
+            let whole = match here {
+                b"" => given,
+                here => [here, b"/", &given].concat().into(),
+            };
+            return Ok(Repo::parse_path(&whole)?);
         }
         let Some(from_root) = from_root_of(root, &self.here()?.join(arg)) else {
             let message = format!(
@@ -560,8 +565,12 @@ impl Context {
     }
 
     /// Path arguments as paths of the repository.
-    pub fn paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<RepoPath>, Failure> {
-        args.iter().map(|arg| self.path(repo, arg)).collect()
+    pub fn paths<'a>(
+        &self,
+        repo: &Repo,
+        args: impl IntoIterator<Item = &'a OsString>,
+    ) -> Result<Vec<RepoPath>, Failure> {
+        args.into_iter().map(|arg| self.path(repo, arg)).collect()
     }
 }
 
@@ -588,10 +597,23 @@ fn color_setting(config: &OnceCell<Config>, named: bool) -> Color {
 
 /// The settings; those of a repository only if it is the user's own or trusted.
 pub fn load_config(named: bool) -> Result<Config, Failure> {
-    let place = find(named).ok();
-    let own = place.filter(|(_, whose)| *whose == Whose::Own);
-    let file = own.map(|(place, _)| place.dmv.join(CONFIG_FILE));
+    match find(named) {
+        Ok((place, whose)) => config_at(&place, whose),
+        Err(_) => Config::load(None),
+    }
+}
+
+fn config_at(place: &RepositoryLocation, whose: Whose) -> Result<Config, Failure> {
+    let file = (whose == Whose::Own).then(|| place.dmv.join(CONFIG_FILE));
     Config::load(file.as_deref())
+}
+
+/// The name with which the user has logged in.
+fn login() -> String {
+    let names = ["USER", "LOGNAME", "USERNAME"];
+    let mut told = names.iter().filter_map(|name| std::env::var(name).ok());
+    told.find(|name| !name.is_empty())
+        .unwrap_or_else(|| login_name().unwrap_or("unknown").to_owned())
 }
 
 /// A new temporary directory.

@@ -475,8 +475,10 @@ impl serde_json::ser::Formatter for Harmless {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let is_plain = |c: char| matches!(c, ' '..='~');
-        let is_bad = |c: char| !is_plain(c) && (c.is_control() || is_hidden(c));
+        if fragment.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            return writer.write_all(fragment.as_bytes());
+        }
+        let is_bad = |c: char| c.is_control() || is_hidden(c);
         let mut rest = fragment;
         while let Some(at) = rest.find(is_bad) {
             let (good, bad) = rest.split_at(at);

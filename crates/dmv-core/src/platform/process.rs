@@ -4,6 +4,7 @@ use super::system;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::OnceLock;
 
 /// Returns the command that runs `text` with more arguments, as the system's shell reads it. So quotes,
 /// options and variables in it mean what the user expects; the shell does not read the arguments.
@@ -34,9 +35,10 @@ pub fn host_name() -> String {
     system::host_name()
 }
 
-/// Returns the name of this user, where no variable tells it.
-pub fn login_name() -> Option<String> {
-    system::login_name()
+/// Returns the name of this user, where no variable tells it. The system is asked once.
+pub fn login_name() -> Option<&'static str> {
+    static NAME: OnceLock<Option<String>> = OnceLock::new();
+    NAME.get_or_init(system::login_name).as_deref()
 }
 
 /// How many characters a terminal shows.

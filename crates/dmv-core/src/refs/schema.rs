@@ -444,7 +444,8 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
 
 /// Returns a number that changes when another connection changes the database.
 pub(super) fn data_version(conn: &Connection) -> Result<i64, RefsError> {
-    Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
+    let mut query = conn.prepare_cached("PRAGMA data_version")?;
+    Ok(query.query_row([], |row| row.get(0))?)
 }
 
 /// Reads something, so that errors of the file appear now, and checks that the database is DMV's.
