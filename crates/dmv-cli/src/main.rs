@@ -34,6 +34,7 @@ mod graph;
 mod headline;
 mod help;
 mod hooks;
+mod joined_texts;
 mod lean_setting;
 mod lock_wait;
 mod message;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::ui::{KeptOutput, record};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
+use std::io::{self, Write};
 
 /// There is no such method.
 pub const NO_METHOD: i32 = -32_601;
@@ -15,30 +16,77 @@ pub const FAILED: i32 = -32_000;
 /// Too many requests wait.
 pub const TOO_MANY: i32 = -32_001;
 
-/// The answer to a request whose command has run.
-pub fn answer(id: &Value, exit: u8, kept: &KeptOutput) -> Vec<u8> {
-    let mut out = head(id, kept);
-    out.extend_from_slice(format!(",\"result\":{{\"exit\":{exit}").as_bytes());
-    add_output(&mut out, kept);
-    out.extend_from_slice(b"}}\n");
-    add_raw(out, kept)
+/// Data is encoded in pieces of so many bytes.
+const BASE64_BYTES: usize = 16 << 10;
+
+/// An answer to a request.
+pub struct Answer {
+    /// That of the request.
+    pub id: Value,
+    /// What has come of it.
+    pub outcome: Outcome,
 }
 
-/// The begin of an answer.
-fn head(id: &Value, kept: &KeptOutput) -> Vec<u8> {
-    let raw = match kept.data.len() {
-        bytes if bytes > 0 && kept.is_raw => format!(",\"raw\":{bytes}"),
-        _ => String::new(),
-    };
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id}{raw}").into_bytes()
+/// What has come of a request.
+pub enum Outcome {
+    /// The command has run, with this exit code.
+    Done(u8, KeptOutput),
+    /// The command has failed.
+    Failed(Failure, KeptOutput),
+    /// It was not carried out, for a reason with one of the numbers of JSON-RPC.
+    Refused(i32, String),
 }
 
-/// Adds the bytes that a message announces.
-fn add_raw(mut message: Vec<u8>, kept: &KeptOutput) -> Vec<u8> {
-    if kept.is_raw {
-        message.extend_from_slice(&kept.data);
+impl Answer {
+    /// Writes the answer. It is never in memory as a whole: a client that reads slowly may have asked for much.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        match &self.outcome {
+            Outcome::Done(exit, kept) => {
+                write_head(out, &self.id, kept)?;
+                write!(out, ",\"result\":{{\"exit\":{exit}")?;
+                write_output(out, kept)?;
+                out.write_all(b"}}\n")?;
+                write_raw(out, kept)
+            }
+            Outcome::Failed(failure, kept) => {
+                write_head(out, &self.id, kept)?;
+                write_failure(out, failure, kept)?;
+                out.write_all(b"}}}\n")?;
+                write_raw(out, kept)
+            }
+            Outcome::Refused(code, message) => {
+                let error = json!({ "code": code, "message": message });
+                out.write_all(&line(
+                    &json!({ "jsonrpc": "2.0", "id": self.id, "error": error }),
+                ))
+            }
+        }
     }
-    message
+}
+
+impl From<Refusal> for Answer {
+    fn from(refused: Refusal) -> Answer {
+        let Refusal { id, code, message } = refused;
+        let outcome = Outcome::Refused(code, message);
+        Answer { id, outcome }
+    }
+}
+
+/// Writes the begin of an answer.
+fn write_head(out: &mut impl Write, id: &Value, kept: &KeptOutput) -> io::Result<()> {
+    write!(out, "{{\"jsonrpc\":\"2.0\",\"id\":{id}")?;
+    match kept.data.len() {
+        bytes if bytes > 0 && kept.is_raw => write!(out, ",\"raw\":{bytes}"),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the bytes that a message announces.
+fn write_raw(out: &mut impl Write, kept: &KeptOutput) -> io::Result<()> {
+    if kept.is_raw {
+        out.write_all(&kept.data)?;
+    }
+    Ok(())
 }
 
 /// A message that a piece of data follows.
@@ -47,21 +95,29 @@ pub fn piece(id: &Value, bytes: usize) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": "data", "params": params, "raw": bytes }))
 }
 
-/// Adds what a command has written as fields of an object. The documents are lines of JSON already.
-fn add_output(out: &mut Vec<u8>, kept: &KeptOutput) {
+/// Writes what a command has written as fields of an object. The documents are lines of JSON already.
+fn write_output(out: &mut impl Write, kept: &KeptOutput) -> io::Result<()> {
     for (name, lines) in [("output", &kept.documents), ("notes", &kept.remarks)] {
-        out.extend_from_slice(format!(",\"{name}\":[").as_bytes());
+        write!(out, ",\"{name}\":[")?;
         let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
-        out.extend(lines.iter().map(|b| if *b == b'\n' { b',' } else { *b }));
-        out.push(b']');
+        for (n, line) in lines.split(|b| *b == b'\n').enumerate() {
+            let comma: &[u8] = if n > 0 { b"," } else { b"" };
+            out.write_all(comma)?;
+            out.write_all(line)?;
+        }
+        out.write_all(b"]")?;
     }
     if !kept.data.is_empty() && !kept.is_raw {
-        out.extend_from_slice(b",\"data\":\"");
-        let at = out.len();
-        out.resize(at + BASE64.encode_len(kept.data.len()), 0);
-        BASE64.encode_mut(&kept.data, &mut out[at..]);
-        out.push(b'"');
+        out.write_all(b",\"data\":\"")?;
+        let mut text = [0; BASE64_BYTES];
+        for bytes in kept.data.chunks(BASE64_BYTES / 4 * 3) {
+            let text = &mut text[..BASE64.encode_len(bytes.len())];
+            BASE64.encode_mut(bytes, text);
+            out.write_all(text)?;
+        }
+        out.write_all(b"\"")?;
     }
+    Ok(())
 }
 
 /// What has happened, which a running request tells as a line of JSON.
@@ -71,29 +127,20 @@ pub fn event(id: &Value, told: &[u8]) -> Vec<u8> {
     [head.as_bytes(), told, b"}}\n"].concat()
 }
 
-/// The answer to a request whose command has failed.
-pub fn failure(id: &Value, failure: &Failure, kept: &KeptOutput) -> Vec<u8> {
+/// Writes an error, without the ends of its two objects.
+fn write_failure(out: &mut impl Write, failure: &Failure, kept: &KeptOutput) -> io::Result<()> {
     let mut data = record(failure);
     let message = data["message"].take();
     if let Some(fields) = data.as_object_mut() {
         fields.retain(|name, _| name != "type" && name != "message");
     }
-    let mut data = data.to_string().into_bytes();
-    data.pop();
-    add_output(&mut data, kept);
-    let mut out = head(id, kept);
-    let error = format!(",\"error\":{{\"code\":{FAILED},\"message\":{message},\"data\":");
-    out.extend_from_slice(error.as_bytes());
-    out.extend_from_slice(&data);
-    out.extend_from_slice(b"}}}\n");
-    add_raw(out, kept)
-}
-
-/// The answer to a request that is not carried out.
-pub fn refusal(refused: &Refusal) -> Vec<u8> {
-    let Refusal { id, code, message } = refused;
-    let error = json!({ "code": code, "message": message });
-    line(&json!({ "jsonrpc": "2.0", "id": id, "error": error }))
+    let data = data.to_string();
+    let data = data.strip_suffix('}').unwrap_or(&data);
+    write!(
+        out,
+        ",\"error\":{{\"code\":{FAILED},\"message\":{message},\"data\":{data}"
+    )?;
+    write_output(out, kept)
 }
 
 /// A message that answers nothing.
@@ -111,14 +158,21 @@ fn line(value: &Value) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn written(id: Value, outcome: Outcome) -> Result<Value, Box<dyn std::error::Error>> {
+        let mut out = Vec::new();
+        Answer { id, outcome }.write(&mut out)?;
+        Ok(serde_json::from_slice(&out)?)
+    }
+
     #[test]
-    fn an_answer_has_the_documents_as_they_were_written() -> serde_json::Result<()> {
+    fn an_answer_has_the_documents_as_they_were_written() -> Result<(), Box<dyn std::error::Error>>
+    {
         let kept = KeptOutput {
             documents: b"{\"a\":1}\n{\"b\":\"\\n\"}\n".to_vec(),
             data: b"\0\xff".to_vec(),
             ..KeptOutput::default()
         };
-        let answered: Value = serde_json::from_slice(&answer(&json!("x"), 1, &kept))?;
+        let answered = written(json!("x"), Outcome::Done(1, kept))?;
         let output = json!([{ "a": 1 }, { "b": "\n" }]);
         let result = json!({ "exit": 1, "output": output, "notes": [], "data": "AP8=" });
         assert_eq!(
@@ -126,8 +180,7 @@ mod tests {
             json!({ "jsonrpc": "2.0", "id": "x", "result": result })
         );
         let failed = Failure::new("busy", 11, "it is busy").hint("dmv status");
-        let answered: Value =
-            serde_json::from_slice(&failure(&json!(7), &failed, &KeptOutput::default()))?;
+        let answered = written(json!(7), Outcome::Failed(failed, KeptOutput::default()))?;
         let data = json!({
             "code": "busy", "exit": 11, "hint": "dmv status", "output": [], "notes": [],
         });
@@ -136,6 +189,19 @@ mod tests {
             answered,
             json!({ "jsonrpc": "2.0", "id": 7, "error": error })
         );
+        Ok(())
+    }
+
+    #[test]
+    fn long_data_is_one_text() -> Result<(), Box<dyn std::error::Error>> {
+        let data = dmv_random::Rng::new(1).bytes(2 * BASE64_BYTES + 1);
+        let text = BASE64.encode(&data);
+        let kept = KeptOutput {
+            data,
+            ..KeptOutput::default()
+        };
+        let answered = written(json!(1), Outcome::Done(0, kept))?;
+        assert!(answered["result"]["data"] == text);
         Ok(())
     }
 }

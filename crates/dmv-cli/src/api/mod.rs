@@ -8,3 +8,4 @@ pub mod message;
 pub mod parameters;
 pub mod request;
 pub mod session;
+mod work;

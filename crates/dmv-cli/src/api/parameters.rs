@@ -3,6 +3,7 @@
 
 use crate::api::message::NO_METHOD;
 use crate::api::request::BAD_PARAMETERS;
+use crate::joined_texts::{join, takes_joined};
 use clap::{Arg, ArgAction, Command};
 use data_encoding::BASE64;
 use dmv_core::platform::string_of;
@@ -26,9 +27,6 @@ const BISECT_RUN: &str = "bisect.run";
 
 /// Options of every command that a request may have.
 const GENERAL: [&str; 4] = ["no_hooks", "offline", "verbose", "yes"];
-
-/// Values that a list may have. The parser of command lines needs half a kilobyte for each.
-const MAX_VALUES: usize = 100_000;
 
 /// Why a method cannot be called with some parameters.
 #[derive(Debug, PartialEq)]
@@ -85,11 +83,18 @@ pub fn command_words(
         match option_of(arg) {
             Some(option) if takes_several(arg) => add_pair(&mut words, &option, value)?,
             Some(option) => add_option(&mut words, &option, value, is_flag(arg))?,
-            None => values.push(Values {
-                arg,
-                is_second: name == "b",
-                texts: texts(&name, value)?,
-            }),
+            None => {
+                let texts = texts(&name, value)?;
+                values.push(Values {
+                    arg,
+                    is_second: name == "b",
+                    texts: if takes_joined(arg) {
+                        vec![join(&texts)]
+                    } else {
+                        texts
+                    },
+                });
+            }
         }
     }
     add_values(&mut words, command, values)?;
@@ -201,10 +206,6 @@ fn texts(name: &str, value: Value) -> Result<Vec<OsString>, WrongCall> {
             // A program has found no path: that does not mean all of them.
             return Err(wrong(format!("'{name}' is an empty list")));
         }
-        Value::Array(values) if values.len() > MAX_VALUES => {
-            let most = format!("'{name}' has more than {MAX_VALUES} values");
-            return Err(wrong(format!("{most}: make several requests")));
-        }
         Value::Array(values) => {
             let texts = values.into_iter().map(|value| text(name, value));
             texts.collect::<Result<_, _>>()?
@@ -294,20 +295,6 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_a_limit() {
-        let call = |count| words("states", json!({ "paths": vec!["a"; count] }));
-        assert_eq!(
-            call(MAX_VALUES).map(|words| words.len()),
-            Ok("states --".len() + 2 * MAX_VALUES)
-        );
-        let refused = call(MAX_VALUES + 1);
-        assert_eq!(
-            refused,
-            Err("'paths' has more than 100000 values: make several requests".to_owned())
-        );
-    }
-
-    #[test]
     fn parameters_become_options_and_arguments() {
         for (method, params, expected) in [
             ("status", json!({}), "status --"),
@@ -337,6 +324,7 @@ mod tests {
                 json!({ "place": "@:a", "range": null }),
                 "cat -- @:a",
             ),
+            ("states", json!({ "paths": ["a", "-b"] }), "states -- a\0-b"),
             ("branch", json!({ "name": null }), "branch --"),
             (
                 "branch",

@@ -1,11 +1,22 @@
 //! The requests of clients: reading lines, and what they ask for. It knows nothing of commands, so that a fuzz target can
 //! have it alone.
 
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::io::{self, BufRead, Read};
 
 /// A request has at most so many bytes.
 pub const MAX_REQUEST_BYTES: usize = 16 << 20;
+
+/// Values that the lists of a request may have together. The parser of command lines needs half a kilobyte for each.
+pub const MAX_VALUES: usize = 100_000;
+
+/// Values that are no elements of lists: the fields of a request and its parameters.
+const MAX_FIELDS: usize = 1_000;
+
+/// A text has at most so many bytes. Every path and every message is shorter.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// The message is no JSON.
 pub const NO_JSON: i32 = -32_700;
@@ -78,7 +89,8 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
         code,
         message: message.to_owned(),
     };
-    let value: Value = serde_json::from_slice(line)
+    let mut limits = Limits::default();
+    let value = read_value(line, &mut limits)
         .map_err(|e| refuse(Value::Null, NO_JSON, &format!("this line is no JSON: {e}")))?;
     let Value::Object(mut fields) = value else {
         let message = "a request is an object; several requests are several lines";
@@ -94,6 +106,9 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
             return Err(refuse(Value::Null, NO_REQUEST, message));
         }
     };
+    if let Some(message) = limits.exceeded {
+        return Err(refuse(known, BAD_PARAMETERS, message));
+    }
     if fields.get("jsonrpc") != Some(&json!("2.0")) {
         return Err(refuse(known, NO_REQUEST, "\"jsonrpc\" must be \"2.0\""));
     }
@@ -122,6 +137,102 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     })
 }
 
+fn read_value(line: &[u8], limits: &mut Limits) -> serde_json::Result<Value> {
+    let mut input = serde_json::Deserializer::from_slice(line);
+    let value = limits.deserialize(&mut input)?;
+    input.end()?;
+    Ok(value)
+}
+
+/// Reads a value as far as the limits allow. What is beyond them is passed over, so that it needs no memory and the `id`
+/// behind it is found.
+#[derive(Default)]
+struct Limits {
+    elements: usize,
+    fields: usize,
+    /// Which limit was exceeded.
+    exceeded: Option<&'static str>,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Limits {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Limits {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        if text.len() > MAX_TEXT_BYTES {
+            self.exceeded = Some("a text has at most 1 MiB");
+            return Ok(Value::Null);
+        }
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while self.elements < MAX_VALUES {
+            let Some(value) = list.next_element_seed(&mut *self)? else {
+                return Ok(values.into());
+            };
+            self.elements += 1;
+            values.push(value);
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {
+            self.exceeded =
+                Some("a request has at most 100,000 values in lists: make several requests");
+        }
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = object.next_key_seed(&mut *self)? {
+            self.fields += 1;
+            let has_room = self.fields <= MAX_FIELDS + self.elements;
+            match name {
+                Value::String(name) if has_room || name == "id" => {
+                    fields.insert(name, object.next_value_seed(&mut *self)?);
+                }
+                _ => {
+                    object.next_value::<IgnoredAny>()?;
+                    self.exceeded
+                        .get_or_insert("a request has at most 1,000 fields");
+                }
+            }
+        }
+        Ok(fields.into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +252,54 @@ mod tests {
         }
         assert_eq!(seen, [1, 0, usize::MAX, 1, MAX_REQUEST_BYTES]);
         Ok(())
+    }
+
+    #[test]
+    fn what_is_beyond_a_limit_takes_no_memory_and_the_id_behind_it_is_found() {
+        let request = |params: &str| {
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"log","params":{params},"id":7}}"#);
+            parse(line.as_bytes())
+        };
+        let list = |count: usize| {
+            format!(
+                r#"{{"paths":[{}"a"]}}"#,
+                "{\"b64\":\"\"},".repeat(count - 1)
+            )
+        };
+        let text = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes));
+        let fields = |count: usize| {
+            let fields: Vec<_> = (0..count).map(|n| format!(r#""{n}":0"#)).collect();
+            format!("{{{}}}", fields.join(","))
+        };
+        assert!(request(&list(MAX_VALUES)).is_ok());
+        assert!(request(&text(MAX_TEXT_BYTES)).is_ok());
+        assert!(request(&fields(MAX_FIELDS - 4)).is_ok());
+        for (params, told) in [
+            (list(MAX_VALUES + 1), "100,000 values"),
+            (
+                format!(r#"{{"a":{},"b":[1]}}"#, &list(MAX_VALUES)),
+                "100,000 values",
+            ),
+            (text(MAX_TEXT_BYTES + 1), "1 MiB"),
+            (
+                format!(r#"{{"{}":0}}"#, "x".repeat(MAX_TEXT_BYTES + 1)),
+                "1 MiB",
+            ),
+            (fields(MAX_FIELDS + 1), "1,000 fields"),
+            (
+                format!(r#"{{"a":{}1{}}}"#, "[".repeat(100), "]".repeat(99)),
+                "no JSON",
+            ),
+        ] {
+            let refused = request(&params).expect_err(told);
+            let id = if told == "no JSON" {
+                Value::Null
+            } else {
+                json!(7)
+            };
+            assert_eq!(refused.id, id, "{told}");
+            assert!(refused.message.contains(told), "{}", refused.message);
+        }
     }
 
     #[test]

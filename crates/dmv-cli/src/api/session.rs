@@ -3,9 +3,10 @@
 //! Requests that only read use one open repository. One thread reads requests, some run them, and one tells how far they
 //! are.
 
-use crate::api::message::{self, INTERNAL, TOO_MANY, notification};
+use crate::api::message::{self, Answer, INTERNAL, Outcome, TOO_MANY};
 use crate::api::parameters::command_words;
-use crate::api::request::{BAD_PARAMETERS, Line, NO_REQUEST, Refusal, Request, parse, read_line};
+use crate::api::request::{BAD_PARAMETERS, Line, NO_REQUEST, Request, parse, read_line};
+use crate::api::work::{MAX_RUNNING, PROGRESS, RunningRequest, Work, long_bytes};
 use crate::args::Cli;
 use crate::command_line::what_is_wrong;
 use crate::context::Context;
@@ -19,23 +20,16 @@ use dmv_core::platform::{AsHandle, is_reader_gone};
 use dmv_core::repo::SharedRepo;
 use dmv_core::threads;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The version of the interface. It changes only if a client must change.
 pub const VERSION: u32 = 1;
-/// Requests that run at the same time.
-const MAX_RUNNING: usize = 8;
-/// Requests that wait.
-const MAX_WAITING: usize = 1024;
-/// Lines of requests that wait have together at most so many bytes, unless there is only one.
-const MAX_WAITING_BYTES: usize = 32 << 20;
-/// How often a client hears of a running request.
-const PROGRESS: Duration = Duration::from_millis(250);
+/// A message of at most so many bytes is written at once.
+const MESSAGE_BYTES: usize = 16 << 10;
 
 /// Runs a command in its surroundings and returns the exit code.
 pub type Runner = fn(&Context, &crate::commands::Command) -> Result<u8, Failure>;
@@ -53,37 +47,6 @@ pub struct Session<W> {
     waiting: Condvar,
     /// Wakes the thread that tells progress.
     begun: Condvar,
-}
-
-/// The requests that have no answer yet.
-#[derive(Default)]
-struct Work {
-    waiting: VecDeque<Request>,
-    running: Vec<RunningRequest>,
-    /// How many have begun.
-    begun: u64,
-    /// The thread that tells progress sleeps until a request begins.
-    is_progress_asleep: bool,
-    is_over: bool,
-}
-
-impl Work {
-    /// Whether a further request may wait. A client may send requests faster than they are answered.
-    fn has_room(&self, bytes: usize) -> bool {
-        let waiting: usize = self.waiting.iter().map(|one| one.bytes).sum();
-        self.waiting.is_empty()
-            || self.waiting.len() < MAX_WAITING && waiting + bytes <= MAX_WAITING_BYTES
-    }
-}
-
-struct RunningRequest {
-    id: Option<Value>,
-    /// It ends only when it is canceled.
-    is_endless: bool,
-    job: Arc<Job>,
-    since: Instant,
-    /// What the client has heard last.
-    told: [u64; 6],
 }
 
 impl<W: Write + AsHandle + Send + 'static> Session<W> {
@@ -144,15 +107,18 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 Line::Text(line) if line.is_empty() => continue,
                 Line::Text(line) => line,
                 Line::TooLong => {
-                    self.refuse(&Value::Null, NO_REQUEST, "a request has at most 16 MiB");
+                    self.refuse(Value::Null, NO_REQUEST, "a request has at most 16 MiB");
                     continue;
                 }
                 Line::End => break,
             };
-            match parse(&line) {
+            let parsed = parse(&line);
+            // The client may not read the answer soon.
+            drop(line);
+            match parsed {
                 Ok(request) if request.method == "cancel" => self.cancel(&request),
                 Ok(request) => self.take(request),
-                Err(refused) => self.send(&message::refusal(&refused)),
+                Err(refused) => self.answer(&refused.into()),
             }
         }
         Ok(())
@@ -175,7 +141,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             return;
         };
         drop(work);
-        if let Some(id) = &request.id {
+        if let Some(id) = request.id {
             self.refuse(id, code, message);
         }
     }
@@ -195,7 +161,8 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         drop(work);
         if let Some(id) = removed.and_then(|request| request.id) {
             let stopped = Failure::new("interrupted", EXIT_INTERRUPTED, "canceled before it began");
-            self.send(&message::failure(&id, &stopped, &Default::default()));
+            let outcome = Outcome::Failed(stopped, Default::default());
+            self.answer(&Answer { id, outcome });
         }
         if let Some(own) = &request.id {
             let result = json!({ "canceled": is_known });
@@ -211,14 +178,12 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             // The description of all commands takes long to make.
             let program = program.get_or_insert_with(Cli::command);
             let id = request.id.clone().unwrap_or_default();
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answered(program, request, &job)));
-            let answer = answered.unwrap_or_else(|_| {
+            let long_bytes = long_bytes(&request);
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(program, request, &job)));
+            let outcome = outcome.unwrap_or_else(|_| {
                 self.shared.forget();
-                message::refusal(&Refusal {
-                    id: id.clone(),
-                    code: INTERNAL,
-                    message: "a fault in dmv: standard error has the details".to_owned(),
-                })
+                let message = "a fault in dmv: standard error has the details";
+                Outcome::Refused(INTERNAL, message.to_owned())
             });
             // Before the answer, so that the client may use the id again.
             let mut work = self.lock();
@@ -228,7 +193,12 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             }
             drop(work);
             if !id.is_null() {
-                self.send(&answer);
+                self.answer(&Answer { id, outcome });
+            }
+            if long_bytes > 0 {
+                self.lock().long_bytes -= long_bytes;
+                // Several may begin now.
+                self.waiting.notify_all();
             }
             if is_interrupted() {
                 self.end_deaf();
@@ -242,7 +212,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             if self.is_deaf.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(request) = work.waiting.pop_front() {
+            if let Some(request) = work.pop() {
                 let job = Arc::new(Job::default());
                 job.ask_for_totals();
                 let is_endless = request.method == "watch";
@@ -265,7 +235,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 }
                 return Some((request, job));
             }
-            if work.is_over {
+            if work.is_over && work.waiting.is_empty() {
                 drop(work);
                 // The thread that tells progress may end, too.
                 self.begun.notify_one();
@@ -275,31 +245,24 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         }
     }
 
-    /// The answer to a request.
-    fn answered(
+    /// Carries out a request.
+    fn outcome(
         self: &Arc<Self>,
         program: &mut clap::Command,
         request: Request,
         job: &Arc<Job>,
-    ) -> Vec<u8> {
+    ) -> Outcome {
         let id = request.id.unwrap_or_default();
-        let refuse = |code, message| {
-            message::refusal(&Refusal {
-                id: id.clone(),
-                code,
-                message,
-            })
-        };
         let words = match command_words(program, &request.method, request.params) {
             Ok(words) => words,
-            Err(wrong) => return refuse(wrong.code, wrong.message),
+            Err(wrong) => return Outcome::Refused(wrong.code, wrong.message),
         };
         let line = std::iter::once("dmv".into()).chain(words.iter().cloned());
         let parsed = program.try_get_matches_from_mut(line);
         let parsed = parsed.and_then(|mut found| Cli::from_arg_matches_mut(&mut found));
         let cli = match parsed {
             Ok(cli) => cli,
-            Err(e) => return refuse(BAD_PARAMETERS, what_is_wrong(&e)),
+            Err(e) => return Outcome::Refused(BAD_PARAMETERS, what_is_wrong(&e)),
         };
         let globals = Globals {
             directory: self.globals.directory.clone(),
@@ -311,7 +274,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             no_hooks: cli.globals.no_hooks || self.globals.no_hooks,
             ..cli.globals
         };
-        let sink = (!id.is_null()).then(|| self.sink(id.clone()));
+        let sink = (!id.is_null()).then(|| self.sink(id));
         let mut context = Context::of_a_request(globals, words, self.shared.clone());
         context.ui = context.ui.kept(sink, request.raw);
         context.job = job.clone();
@@ -325,10 +288,10 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             _ if kept.is_full => {
                 let message =
                     "an answer has at most 64 MiB: ask for less, such as a range of bytes";
-                message::failure(&id, &Failure::new("too-large", EXIT_OTHER, message), &kept)
+                Outcome::Failed(Failure::new("too-large", EXIT_OTHER, message), kept)
             }
-            Ok(exit) => message::answer(&id, exit, &kept),
-            Err(failure) => message::failure(&id, &failure, &kept),
+            Ok(exit) => Outcome::Done(exit, kept),
+            Err(failure) => Outcome::Failed(failure, kept),
         }
     }
 
@@ -360,9 +323,9 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         }
     }
 
-    fn refuse(&self, id: &Value, code: i32, message: &str) {
-        let (id, message) = (id.clone(), message.to_owned());
-        self.send(&message::refusal(&Refusal { id, code, message }));
+    fn refuse(&self, id: Value, code: i32, message: &str) {
+        let outcome = Outcome::Refused(code, message.to_owned());
+        self.answer(&Answer { id, outcome });
     }
 
     /// Sends what a request writes as it comes.
@@ -370,9 +333,10 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         let session = self.clone();
         Box::new(move |part| {
             match part {
-                Part::Data(bytes) => {
-                    session.send_parts(&[&message::piece(&id, bytes.len()), bytes]);
-                }
+                Part::Data(bytes) => session.write(|out| {
+                    out.write_all(&message::piece(&id, bytes.len()))?;
+                    out.write_all(bytes)
+                }),
                 Part::Event(line) => session.send(&message::event(&id, line)),
             }
             if session.is_deaf.load(Ordering::Relaxed) {
@@ -383,14 +347,20 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
     }
 
     fn send(&self, message: &[u8]) {
-        self.send_parts(&[message]);
+        self.write(|out| out.write_all(message));
     }
 
-    /// Sends the parts of a message, with no other message in between.
-    fn send_parts(&self, parts: &[&[u8]]) {
+    fn answer(&self, answer: &Answer) {
+        self.write(|out| answer.write(out));
+    }
+
+    /// Writes a message, with no other message in between.
+    fn write(&self, message: impl FnOnce(&mut BufWriter<&mut W>) -> io::Result<()>) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sent = parts.iter().map(|part| output.write_all(part));
-        let sent = sent.try_for_each(|one| one).and_then(|()| output.flush());
+        // Dropped as it is, it would try to write once more what could not be written.
+        let mut out = BufWriter::with_capacity(MESSAGE_BYTES, &mut *output);
+        let sent = message(&mut out).and_then(|()| out.flush());
+        let _ = out.into_parts();
         drop(output);
         if sent.is_err() {
             self.end_deaf();
@@ -434,36 +404,11 @@ fn wait<'g>(condvar: &Condvar, work: MutexGuard<'g, Work>) -> MutexGuard<'g, Wor
     condvar.wait(work).unwrap_or_else(PoisonError::into_inner)
 }
 
-impl RunningRequest {
-    /// A message with what has been done since the last one.
-    fn news(&mut self) -> Option<Vec<u8>> {
-        let id = self.id.as_ref()?;
-        let progress = &self.job.progress;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let now = [
-            get(&progress.files),
-            get(&progress.bytes),
-            get(&progress.new_bytes),
-            get(&progress.objects),
-            get(&progress.total_files),
-            get(&progress.total_bytes),
-        ];
-        if now == self.told || self.since.elapsed() < PROGRESS {
-            return None;
-        }
-        self.told = now;
-        let [files, bytes, new_bytes, objects, total_files, total_bytes] = now;
-        let params = json!({
-            "id": id, "files": files, "bytes": bytes, "new_bytes": new_bytes, "objects": objects,
-            "total_files": total_files, "total_bytes": total_bytes,
-        });
-        Some(notification("progress", &params))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::request::MAX_TEXT_BYTES;
+    use crate::api::work::{MAX_WAITING, MAX_WAITING_BYTES};
     use crate::commands::Command;
     use crate::format::json::object;
     use crate::ui::PIECE_BYTES;
@@ -651,10 +596,11 @@ mod tests {
         ))?;
         assert_eq!(client.answer()?["id"], MAX_RUNNING - 1);
         client.ask(r#""id":"gc","method":"gc""#)?;
-        let long = "x".repeat(MAX_WAITING_BYTES / 3);
+        let text = format!(r#""{}""#, "x".repeat(MAX_TEXT_BYTES));
+        let long = vec![text; MAX_WAITING_BYTES / 3 / MAX_TEXT_BYTES + 1].join(",");
         for id in ["a", "b", "c", "d"] {
             client.ask(&format!(
-                r#""id":"{id}","method":"log","params":{{"author":"{long}"}}"#
+                r#""id":"{id}","method":"log","params":{{"paths":[{long}]}}"#
             ))?;
         }
         let answer = client.answer()?;

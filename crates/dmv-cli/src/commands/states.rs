@@ -1,6 +1,7 @@
 //! `dmv states`
 
 use crate::format::json;
+use crate::joined_texts::{JoinedTexts, joined_texts};
 use crate::partial_repository::lacks;
 use crate::prelude::*;
 use crate::print::{claims, newer};
@@ -18,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 #[command(after_help = "Example:\n  dmv states media/rock.psd media/tree.psd")]
 pub struct Args {
     /// The files
-    #[arg(value_name = "PATH", required = true, add = candidates::path())]
-    paths: Vec<OsString>,
+    #[arg(value_name = "PATH", required = true, value_parser = joined_texts(), add = candidates::path())]
+    paths: Vec<JoinedTexts>,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.paths(&repo, &args.paths)?;
+    let paths = context.paths(&repo, args.paths.iter().flat_map(|word| &word.0))?;
     let watch = context.watch("looking");
     let states = repo.states(&paths, &context.settings()?, &context.job)?;
     drop(watch);
