@@ -14,6 +14,7 @@ use crate::threads;
 use std::io::Write;
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 
 impl Repo {
@@ -62,10 +63,10 @@ impl Repo {
             done.context("write to", &b"output"[..])
                 .map_err(RepoError::Io)
         };
-        if range.end - range.start > PIECE_BYTES as u64 {
-            read_ahead(self, blob, range, &mut write)?;
-        } else {
-            read_here(self, blob, range, &mut write)?;
+        let is_long = range.end - range.start > PIECE_BYTES as u64;
+        match is_long.then(ReadingAhead::begin).flatten() {
+            Some(_turn) => read_ahead(self, blob, range, &mut write)?,
+            None => read_here(self, blob, range, &mut write)?,
         }
         Ok(written)
     }
@@ -73,6 +74,25 @@ impl Repo {
 
 /// A file is read in pieces of so many bytes, or a chunk more. While one is written, the next is read.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// The turn of the one caller in the process that reads ahead. Several that read at the same time keep the processors
+/// busy without it, and each further thread keeps memory of its own.
+struct ReadingAhead;
+
+static IS_READING_AHEAD: AtomicBool = AtomicBool::new(false);
+
+impl ReadingAhead {
+    fn begin() -> Option<ReadingAhead> {
+        let is_taken = IS_READING_AHEAD.swap(true, Ordering::AcqRel);
+        (!is_taken).then_some(ReadingAhead)
+    }
+}
+
+impl Drop for ReadingAhead {
+    fn drop(&mut self) {
+        IS_READING_AHEAD.store(false, Ordering::Release);
+    }
+}
 
 /// Hands the bytes in `range` of a file to `take`, in pieces that are read by another thread.
 fn read_ahead(
