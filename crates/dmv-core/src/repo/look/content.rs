@@ -106,7 +106,7 @@ fn read_ahead(
     std::thread::scope(|scope| {
         let wanted = range.clone();
         let reader = threads::start_in(scope, move || {
-            read_pieces(repo, blob, wanted, &mut |piece| {
+            read_pieces(repo, blob, wanted, PIECE_BYTES, &mut |piece| {
                 // Nobody takes further pieces after an error of the other side.
                 full.send(piece).map_err(|_| RepoError::Cancelled)?;
                 Ok(spare.try_recv().unwrap_or_default())
@@ -124,25 +124,26 @@ fn read_ahead(
     })
 }
 
-/// Hands the bytes in `range` of a file to `take`.
+/// Hands the bytes in `range` of a file to `take`, a chunk at a time.
 fn read_here(
     repo: &Repo,
     blob: Blob,
     range: Range<u64>,
     take: &mut dyn FnMut(&[u8]) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
-    read_pieces(repo, blob, range, &mut |piece| {
+    read_pieces(repo, blob, range, 1, &mut |piece| {
         take(&piece)?;
         Ok(piece)
     })
 }
 
-/// Hands the bytes in `range` of a file to `take`, and fills what that returns with the next piece. What was read before
-/// an error is handed on.
+/// Hands the bytes in `range` of a file to `take`, in pieces of at least so many bytes, and fills what that returns with
+/// the next piece. What was read before an error is handed on.
 fn read_pieces(
     repo: &Repo,
     blob: Blob,
     range: Range<u64>,
+    at_least: usize,
     take: &mut dyn FnMut(Vec<u8>) -> Result<Vec<u8>, RepoError>,
 ) -> Result<(), RepoError> {
     let mut piece = Vec::new();
@@ -167,7 +168,7 @@ fn read_pieces(
             take(piece)?;
             return Err(e);
         }
-        if piece.len() >= PIECE_BYTES {
+        if piece.len() >= at_least {
             piece = take(piece)?;
             piece.clear();
         }
