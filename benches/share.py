@@ -199,8 +199,8 @@ def copies(kind, bench, mib, reps):
             others(', sample')
         remove('repo')
     base = {'checkout': 'cp half', 'checkout, sample': 'cp half', 'commit, not cached': 'cp all, not cached'}
-    order = ['cp all', 'cp all, not cached', 'commit', 'commit, not cached', 'worktree add', 'worktree add, sample', 'clone', 'clone, sample',
-             'cp half', 'checkout', 'checkout, sample']
+    order = ['cp all', 'cp all, not cached', 'commit', 'commit, not cached', 'worktree add', 'worktree add, sample',
+             'clone', 'clone, sample', 'cp half', 'checkout', 'checkout, sample']
     for what in order:
         beside = runs[what] if what.startswith('cp') else runs[base.get(what, 'cp all')]
         content = size * (files // 2 if what in ('cp half', 'checkout', 'checkout, sample') else files)

@@ -270,7 +270,7 @@ END
   "$wine" "$dir/stay.exe" >/dev/null 2>&1 </dev/null &
   stays=$!
   sleep 2
-  (cd crates/dmv-cli && unshare -m --propagation private sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' \
+  (cd crates/dmv-cli && unshare -m --propagation slave sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' \
     "$dir/dmv" "$linux" "$tests" --test-threads 2 "$@") || status=$?
   finish "$stays"
   return "$status"

@@ -93,7 +93,7 @@ impl Disk {
     }
 
     fn restart(&self) -> Outcome {
-        // Linux may give up the stopped file system only after `umount` has returned, and then mounts it as it was.
+        // As long as a mount namespace of another program has the stopped file system, Linux mounts it as it was.
         for _ in 0..20 {
             say("umount", &[&self.mount().to_string_lossy()])?;
             self.plug_in()?;
