@@ -447,6 +447,13 @@ impl Return {
         !self.knows_empty && step.to.is_none() && step.there.is_some_and(is_file)
     }
 
+    /// Returns whether a path is that of a conflict, or below it.
+    pub fn is_in_conflict(&self, path: &[u8]) -> bool {
+        let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let mut ends = above.map(|(end, _)| end).chain([path.len()]);
+        ends.any(|end| self.conflicts.contains(&path[..end]))
+    }
+
     /// Returns whether a step decides about a path. Steps above or below the path count, too.
     pub fn has(&self, path: &[u8]) -> bool {
         let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');

@@ -128,7 +128,7 @@ impl Repo {
         store_form(&mut tx, form)?;
         let commit = stash_commit(self, base, &summary, message, options)?;
         let id = tx.put_commit(&commit)?;
-        let sides = keep(&mut tx, &tree, before, summary.id)?;
+        let sides = keep(&mut tx, &tree, form, summary.id)?;
         let key = next_key(self)?;
         tx.change([set(key.clone(), id.as_bytes().to_vec())]);
         steps::set_done(&mut tx, &tree.name, sides)?;
@@ -240,24 +240,28 @@ fn stash_commit(
     })
 }
 
-/// Stores the steps of a command that replaces the entries of `now` with those of `after`. Returns their
+/// Stores the steps of a command that replaces the entries of `now` with those of `shown`. Returns their
 /// record. Paths outside the worktree's subset have no files.
 fn keep(
     tx: &mut Transaction<'_>,
     worktree: &OpenWorktree,
-    after: ObjectId,
+    shown: &Form,
     now: ObjectId,
 ) -> Result<ObjectId, RepoError> {
     tx.objects()?;
     let repo = tx.repo();
     let (mut old, mut new, mut come) = (Edits::new(), Edits::new(), Vec::new());
     let mut failed = None;
-    each_difference(repo, now, after, &mut |path, before, after| {
+    each_difference(repo, now, shown.tree, &mut |path, before, after| {
         let is_dir = !before.is_some_and(is_file) && !after.is_some_and(is_file);
         if before.is_none() {
             // An ignored file is not in `now`. If it is as `after` has it, it stays, and if not, the
             // switch refuses to overwrite it. What is of another kind is a difference of its own.
-            let same = |stat: FileStat| (stat.kind == FileKind::Dir) != after.is_some_and(is_file);
+            // A side of a conflict is not shown where the user has something of its name.
+            let same = |stat: FileStat| {
+                (stat.kind == FileKind::Dir) != after.is_some_and(is_file)
+                    || shown.is_side(path.as_bytes())
+            };
             match stat_at(worktree, path.as_bytes()) {
                 Ok(stat) if stat.is_some_and(same) => return,
                 Ok(_) => {}

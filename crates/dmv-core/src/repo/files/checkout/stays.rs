@@ -195,7 +195,7 @@ impl Switch<'_> {
             if dir.is_empty() || gone.contains(dir) || comes || self.stays_there(dir) {
                 return Ok(());
             }
-            let is_conflict = |brings: &Return| brings.conflicts.contains(dir);
+            let is_conflict = |brings: &Return| brings.is_in_conflict(dir);
             let gave_way = self.stays(dir) || self.request.brings.is_some_and(is_conflict);
             let is_kept = !all_known && !gave_way;
             if is_kept && self.target_entry(dir)?.is_some_and(|e| is_empty_dir(&e)) {

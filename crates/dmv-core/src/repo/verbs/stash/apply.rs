@@ -400,7 +400,7 @@ fn carry_out(
 ) -> Result<(), RepoError> {
     let (repo, now, after) = (tx.repo(), meeting.now, meeting.form.tree);
     let tree = as_if_on(repo, now, &options.settings)?;
-    let kept = keep(&mut tx, &tree, after, now)?;
+    let kept = keep(&mut tx, &tree, &meeting.form, now)?;
     let new = shown_by(&tree, &meeting.form)?;
     let shown = meeting.form.shown.clone();
     let noted = pending::with_new(repo, &tree, new)?;
