@@ -305,9 +305,10 @@ fn no_argument(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
             _ => None,
         })
         .unwrap_or_else(|| help_of(&words));
+    let command = format!("dmv {}", words.join(" "));
     let message = format!(
-        "'dmv {}' has no argument '{}'",
-        words.join(" "),
+        "'{}' has no argument '{}'",
+        command.trim_end(),
         clean(argument)
     );
     Some(Failure::usage(message).hint(hint))

@@ -306,6 +306,7 @@ fn what_is_answered_to_the_habits_of_other_tools() -> Outcome {
         &["tag", "-l"],
         &["tag", "-m", "final", "v1"],
         &["tag", "-a", "v1"],
+        &["-c", "user.name=Ada", "commit"],
         &["commit", "--amnd"],
         &["commit", "--frobnicate"],
         &["log", "-n", "many"],
