@@ -305,10 +305,10 @@ fn no_argument(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
             _ => None,
         })
         .unwrap_or_else(|| help_of(&words));
-    let command = format!("dmv {}", words.join(" "));
+    let command: Vec<&str> = std::iter::once("dmv").chain(names).collect();
     let message = format!(
         "'{}' has no argument '{}'",
-        command.trim_end(),
+        command.join(" "),
         clean(argument)
     );
     Some(Failure::usage(message).hint(hint))
