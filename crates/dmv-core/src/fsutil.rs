@@ -97,6 +97,8 @@ impl Fingerprint {
 pub struct Listing {
     names: Vec<u8>,
     entries: Vec<ListEntry>,
+    /// The fingerprints of the first entries; those of all others are unknown.
+    fingerprints: Vec<Fingerprint>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +123,11 @@ impl Listing {
             entry
         };
         let entries = entries.map(entry).collect();
-        Listing { names, entries }
+        Listing {
+            names,
+            entries,
+            fingerprints: Vec::new(),
+        }
     }
 
     /// Returns the number of names.
@@ -145,6 +151,11 @@ impl Listing {
         self.entries[index].kind
     }
 
+    /// Returns the fingerprint of the entry at `index`, or [`Fingerprint::SUSPECT`] if the directory does not tell it.
+    pub(crate) fn fingerprint(&self, index: usize) -> Fingerprint {
+        self.fingerprints.get(index).copied().unwrap_or_default()
+    }
+
     /// Returns all names with their kinds.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], FileKind)> {
         (0..self.len()).map(|i| (self.name(i), self.kind(i)))
@@ -160,6 +171,13 @@ impl Listing {
         self.names.extend_from_slice(name);
         self.entries.push(ListEntry { start, len, kind });
         Ok(())
+    }
+
+    /// Notes the fingerprint of the name that was added last.
+    fn note_fingerprint(&mut self, print: Fingerprint) {
+        let before = self.entries.len() - 1;
+        self.fingerprints.resize(before, Fingerprint::SUSPECT);
+        self.fingerprints.push(print);
     }
 }
 
@@ -233,15 +251,18 @@ impl SafeDir {
     /// than `limit`.
     pub fn list(&self, limit: u64) -> Result<Listing, PathError> {
         let mut listing = Listing::default();
-        let push = |name: &[u8], kind| {
+        let push = |name: &[u8], kind, stat: Option<FileStat>| {
             if listing.len() as u64 >= limit {
-                Err(SystemError::TOO_BIG)
-            } else {
-                listing.push(name, kind)
+                return Err(SystemError::TOO_BIG);
             }
+            listing.push(name, kind)?;
+            if let Some(stat) = stat {
+                listing.note_fingerprint(stat.fingerprint());
+            }
+            Ok(())
         };
         self.handle
-            .each_name(push)
+            .each_entry(push)
             .map_err(|e| self.own("read directory", e))?;
         Ok(listing)
     }
@@ -268,6 +289,11 @@ impl SafeDir {
     pub(crate) fn try_stat(&self, name: &[u8]) -> Result<FileStat, SystemError> {
         component(name)?;
         self.handle.stat_of(name)
+    }
+
+    /// Returns the stat of a file that was opened or created in this directory.
+    pub(crate) fn stat_open(&self, file: &File) -> io::Result<FileStat> {
+        Ok(self.handle.stat_open(file)?)
     }
 
     /// Returns the stat of the directory itself.

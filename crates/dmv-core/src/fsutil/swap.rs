@@ -114,9 +114,12 @@ impl SafeDir {
     /// Creates the file `name`, which must not exist, for appending. It is executable if `exec` is
     /// set, within the umask.
     pub(crate) fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
-        let file = self.create_new(name, exec)?;
         // Appending does not overwrite bytes that another process writes into the file meanwhile.
-        platform::append_only(file).map_err(|e| self.error("open", name, e))
+        let file = component(name)
+            .and_then(|()| self.handle.create_growing(name, exec))
+            .map_err(|e| self.error("create", name, e))?;
+        self.note_new(name);
+        Ok(file)
     }
 
     /// Returns whether the entry `name` is still the file (inode and device) that `stat` describes.

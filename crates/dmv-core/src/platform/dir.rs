@@ -31,11 +31,16 @@ impl Dir {
         self.0.open_dir(rel).map(Dir)
     }
 
-    /// Calls `each` with each name in the directory and its kind, without `.` and `..`. Ends at the
-    /// first error.
+    /// Calls `each` with each name in the directory, its kind, and its stat if the system lists that, too. Without `.`
+    /// and `..`. Ends at the first error.
+    ///
+    /// A listed stat may be older than what [`stat_of`](Self::stat_of) returns, and always counts one name.
     #[inline]
-    pub(crate) fn each_name(&self, each: impl FnMut(&[u8], FileKind) -> Result<()>) -> Result<()> {
-        self.0.each_name(each)
+    pub(crate) fn each_entry(
+        &self,
+        each: impl FnMut(&[u8], FileKind, Option<FileStat>) -> Result<()>,
+    ) -> Result<()> {
+        self.0.each_entry(each)
     }
 
     /// Returns the stat of the directory itself.
@@ -50,6 +55,12 @@ impl Dir {
         self.0.stat_of(name)
     }
 
+    /// Returns the stat of a file that was opened or created in this directory.
+    #[inline]
+    pub(crate) fn stat_open(&self, file: &File) -> Result<FileStat> {
+        self.0.stat_open(file)
+    }
+
     /// Opens the entry `name` for reading, and returns it with its stat. Fails for a symlink. Does
     /// not wait at a named pipe.
     #[inline]
@@ -62,6 +73,11 @@ impl Dir {
     #[inline]
     pub(crate) fn create_file(&self, name: &[u8], exec: bool) -> Result<File> {
         self.0.create_file(name, exec)
+    }
+
+    /// Creates a file in the same way, of which every write goes to the file's end.
+    pub(crate) fn create_growing(&self, name: &[u8], exec: bool) -> Result<File> {
+        self.0.create_growing(name, exec)
     }
 
     /// Creates the directory `name`, which must not exist. If `private`, only its owner can use it.

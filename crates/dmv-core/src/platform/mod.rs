@@ -68,8 +68,8 @@ pub use self::process::{
     HOME_VARIABLES, TerminalSize, by_shell, host_name, in_own_group, is_program, login_name,
     stop_group, terminal_size,
 };
-pub(crate) use self::stat::HAS_EXECUTABLE_BIT;
 pub use self::stat::{FileKind, FileStat, FileTime, Inode};
+pub(crate) use self::stat::{HAS_EXECUTABLE_BIT, LISTS_STATS};
 pub use self::streams::{TakenStreams, take_streams};
 pub(crate) use self::xattr::{UserAttributes, has_attributes, set_attribute, user_attributes};
 /// What everything that has a handle of the system can do: files, pipes, standard streams.

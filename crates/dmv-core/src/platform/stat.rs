@@ -25,6 +25,9 @@ pub enum FileKind {
 /// Whether files have a permission to be executed. Where they have none, that of a commit's files stays as it is.
 pub(crate) const HAS_EXECUTABLE_BIT: bool = system::HAS_EXECUTABLE_BIT;
 
+/// Whether listings of directories tell stats. They do not show changes through another name of a file.
+pub(crate) const LISTS_STATS: bool = system::LISTS_STATS;
+
 /// A point in time on the clock of some file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileTime {

@@ -31,7 +31,8 @@ fn errors_of_the_system_have_their_causes() -> Done {
     assert_eq!(too_long, Some(Cause::NameTooLong));
     assert_eq!(why(dir.create_file(b"file", false)), Some(Cause::Exists));
     assert_eq!(why(dir.create_dir(b"dir", false)), Some(Cause::Exists));
-    assert_eq!(why(dir.exchange(b"dir", b"none")), Some(Cause::Absent));
+    let unnamed = why(dir.exchange(b"dir", b"none"));
+    assert!(matches!(unnamed, Some(Cause::Absent | Cause::Unsupported)));
     assert_eq!(why(dir.remove_dir(b"file")), Some(Cause::NotDirectory));
     assert_eq!(why(dir.remove_file(b"none")), Some(Cause::Absent));
 
@@ -79,7 +80,7 @@ fn names_are_listed_each_time_and_errors_end_the_listing() -> Done {
     }
     for _ in 0..2 {
         let mut names = Vec::new();
-        dir.each_name(|name, kind| {
+        dir.each_entry(|name, kind, _| {
             names.push((name.to_vec(), kind));
             Ok(())
         })?;
@@ -90,11 +91,61 @@ fn names_are_listed_each_time_and_errors_end_the_listing() -> Done {
         assert!(matches!(kind, FileKind::Dir | FileKind::Unknown));
     }
     let mut calls = 0;
-    let ended = dir.each_name(|_, _| {
+    let ended = dir.each_entry(|_, _, _| {
         calls += 1;
         Err(SystemError::TOO_BIG)
     });
     assert_eq!((ended, calls), (Err(SystemError::TOO_BIG), 1));
+    Ok(())
+}
+
+#[test]
+fn a_listed_stat_is_that_of_the_file() -> Done {
+    let (temp, dir) = root()?;
+    dir.create_dir(b"d", false)?;
+    for (name, text) in [("a", ""), ("b", "text"), ("c", "of another time")] {
+        std::fs::write(temp.path().join(name), text)?;
+    }
+    let (file, mtime) = (
+        dir.create_growing(b"e", false)?,
+        (1_000_000_000, 123_456_700),
+    );
+    write_all_at(&file, b"content", 0)?;
+    let (seconds, nanos) = mtime;
+    set_modified(&file, FileTime { seconds, nanos })?;
+    assert_eq!(dir.stat_open(&file)?, stat_of(&file)?);
+    assert_eq!(dir.stat_of(b"e")?, stat_of(&file)?);
+    drop(file);
+    dir.rename(b"e", b"f")?;
+    let mut listed = 0;
+    dir.each_entry(|name, _, stat| {
+        let Some(stat) = stat else {
+            return Ok(());
+        };
+        listed += 1;
+        assert_eq!(stat, dir.stat_of(name)?, "{name:?}");
+        Ok(())
+    })?;
+    assert_eq!(listed, if LISTS_STATS { 4 } else { 0 });
+    Ok(())
+}
+
+#[test]
+fn a_file_grows_at_its_end_only() -> Done {
+    let (temp, dir) = root()?;
+    let mut file = dir.create_growing(b"f", false)?;
+    file.write_all(b"one")?;
+    std::fs::write(temp.path().join("f"), "other")?;
+    file.write_all(b"two")?;
+    assert_eq!(std::fs::read(temp.path().join("f"))?, b"othertwo");
+    assert_eq!(why(dir.create_growing(b"f", false)), Some(Cause::Exists));
+    dir.sync_file(b"f")?;
+    dir.sync_settled()?;
+    assert_eq!(
+        std::fs::read_dir(temp.path())?.count(),
+        1,
+        "nothing is left"
+    );
     Ok(())
 }
 

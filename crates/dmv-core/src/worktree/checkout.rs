@@ -43,7 +43,6 @@ use super::statcache::trusted_fingerprint;
 use super::{refused_name, split_path};
 use crate::fsutil::{
     FileKind, FileStat, FileTime, Fingerprint, Inode, SafeDir, mark_time, set_permissions,
-    stat_file,
 };
 use crate::object::tree::Xattrs;
 use crate::path::PathError;
@@ -609,7 +608,7 @@ impl<B> EntryWriter<'_, B> {
         };
         let (mut ours, mut is_placed) = (None, false);
         let mut finish = || {
-            let stat = |file: &File| stat_file(file).map_err(|e| dir.error("stat", name, e));
+            let stat = |file: &File| dir.stat_open(file).map_err(|e| dir.error("stat", name, e));
             let before = before.filter(|before| before.kind == FileKind::File);
             let is_private = new.private || self.private.contains(&new.path);
             // A private file that is replaced by one that others may read gets the usual permissions.
@@ -638,7 +637,7 @@ impl<B> EntryWriter<'_, B> {
             }
             let marked = match new.modified.filter(|time| *time < complete.mtime) {
                 // A later write cannot have this time. A file system may round it.
-                Some(time) => restore_time(&file, time),
+                Some(time) => restore_time(dir, &file, time),
                 None => mark_time(&file, &complete, odd()),
             };
             // If this fails, a write in the same tick of the clock cannot be detected.
@@ -750,9 +749,9 @@ fn keep_permissions(file: &File, new: &mut FileStat, before: u32, exec: bool) ->
 }
 
 /// Sets the time of a file's last change, and returns what the file system has made of it.
-fn restore_time(file: &File, time: FileTime) -> io::Result<FileTime> {
+fn restore_time(dir: &SafeDir, file: &File, time: FileTime) -> io::Result<FileTime> {
     set_modified(file, time)?;
-    Ok(stat_file(file)?.mtime)
+    Ok(dir.stat_open(file)?.mtime)
 }
 
 /// Returns a different number each time.

@@ -19,7 +19,7 @@ pub(crate) use self::task::{Failure, IngestError, IngestResult, StoredFile, Task
 use super::join;
 use super::properties::KeptProperties;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes, stat_file, wait_for_write};
+use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes, wait_for_write};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectWrite;
@@ -497,7 +497,7 @@ impl Reader<'_> {
                 _ => None,
             };
             // Whatever happens to the file from here on, the snapshot stays.
-            let copied = snapshot.as_ref().map(|_| stat_file(&file));
+            let copied = snapshot.as_ref().map(|_| dir.stat_open(&file));
             let small = before.size < FRAME_TARGET_BYTES as u64;
             let read = match &snapshot {
                 Some(snapshot) => self.read_large(snapshot, key, Some(snapshot))?,
@@ -509,7 +509,7 @@ impl Reader<'_> {
                     if before.size >= SETTLE_FROM_BYTES && copied.is_none() {
                         wait_for_write(&file);
                     }
-                    let after = copied.unwrap_or_else(|| stat_file(&file));
+                    let after = copied.unwrap_or_else(|| dir.stat_open(&file));
                     let same = after.is_ok_and(|a| same_file(&a, &before));
                     let whole = same && read.bytes == before.size;
                     let outcome = if whole {

@@ -11,7 +11,7 @@ use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::object::tree::Kind;
 use crate::path::PathError;
-use crate::platform::{read_exact_at, write_all_at};
+use crate::platform::{LISTS_STATS, read_exact_at, write_all_at};
 use crate::store::RepositoryId;
 use crate::subset::Subset;
 use std::cmp::Ordering;
@@ -45,8 +45,8 @@ pub(crate) fn subset_check(subset: &Subset) -> SubsetCheck {
 /// Returns the fingerprint to store for a file that a scan found equal to the base commit.
 ///
 /// `started` is the scan's start on the file system's clock. The result is [`Fingerprint::SUSPECT`]
-/// if the file is so young that it could change again without a change of its stat. `stat` must
-/// have been taken before the content was read.
+/// if the file is so young that it could change again without a change of its stat, or if the next scan might
+/// not see a change. `stat` must have been taken before the content was read.
 pub(crate) fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
     // A commit may have brought a time without a fraction. No program can set the other one.
     let margin = match stat.mtime.nanos.max(stat.ctime.nanos) {
@@ -54,7 +54,9 @@ pub(crate) fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerp
         _ => RACY_NANOS,
     };
     let line = started.minus_nanos(margin);
-    if stat.mtime < line && stat.ctime < line {
+    // A listing would not show a change through another name.
+    let is_shown = stat.nlink <= 1 || !LISTS_STATS;
+    if is_shown && stat.mtime < line && stat.ctime < line {
         stat.fingerprint()
     } else {
         Fingerprint::SUSPECT

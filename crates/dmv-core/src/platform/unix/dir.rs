@@ -47,15 +47,24 @@ impl Dir {
         Ok(Dir(fd))
     }
 
-    pub fn each_name(&self, mut each: impl FnMut(&[u8], FileKind) -> Result<()>) -> Result<()> {
+    /// A stat is a call of its own here.
+    pub fn each_entry(
+        &self,
+        mut each: impl FnMut(&[u8], FileKind, Option<FileStat>) -> Result<()>,
+    ) -> Result<()> {
         own_calls::each_entry(&self.0, |name, kind| match name {
             b"." | b".." => Ok(()),
-            name => each(name, kind),
+            name => each(name, kind, None),
         })
     }
 
     pub fn stat(&self) -> Result<FileStat> {
         Ok(from_stat(&rustix::fs::fstat(&self.0)?))
+    }
+
+    #[inline]
+    pub fn stat_open(&self, file: &File) -> Result<FileStat> {
+        Ok(from_stat(&rustix::fs::fstat(file)?))
     }
 
     #[inline]
@@ -73,8 +82,20 @@ impl Dir {
     }
 
     pub fn create_file(&self, name: &[u8], exec: bool) -> Result<File> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.create(name, exec, OFlags::empty())
+    }
+
+    pub fn create_growing(&self, name: &[u8], exec: bool) -> Result<File> {
+        self.create(name, exec, OFlags::APPEND)
+    }
+
+    fn create(&self, name: &[u8], exec: bool, how: OFlags) -> Result<File> {
+        let flags = how
+            | OFlags::WRONLY
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(if exec { 0o777 } else { 0o666 });
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
     }

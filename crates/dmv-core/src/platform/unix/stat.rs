@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 pub const HAS_EXECUTABLE_BIT: bool = true;
+pub const LISTS_STATS: bool = false;
 
 impl From<FileType> for FileKind {
     fn from(ty: FileType) -> FileKind {

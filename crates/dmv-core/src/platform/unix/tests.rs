@@ -85,7 +85,7 @@ fn links_are_told_from_what_they_lead_to() -> Done {
     assert_eq!(why(dir.remove_dir(b"link")), Some(Cause::NotDirectory));
     assert_eq!(dir.read_link(b"link")?, b"dir");
     let mut kinds = Vec::new();
-    dir.each_name(|name, kind| {
+    dir.each_entry(|name, kind, _| {
         kinds.push((name.to_vec(), kind));
         Ok(())
     })?;
@@ -133,7 +133,7 @@ fn names_are_any_bytes() -> Done {
     assert_eq!(string_of(bytes.to_vec()), name_of(bytes));
     assert_eq!(&*argument_bytes(name_of(b"a\\b")), b"a\\b");
     dir.create_file(b"\xff", false)?;
-    dir.each_name(|name, _| {
+    dir.each_entry(|name, _, _| {
         assert_eq!(name, b"\xff");
         Ok(())
     })?;

@@ -1,6 +1,6 @@
 //! Directories by handles.
 
-use super::calls::{self, NameChange, OpenMode};
+use super::calls::{self, NameChange, OpenMode, RawStat, Volume};
 use super::holder::users_of;
 use super::name::{new_wide, wide};
 use super::patience::{is_held, patiently};
@@ -24,9 +24,9 @@ use windows_sys::Win32::Foundation::{
     ERROR_NOT_SUPPORTED, ERROR_STOPPED_ON_SYMLINK,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    DELETE, FILE_ATTRIBUTE_NORMAL, FILE_FLAG_BACKUP_SEMANTICS, FILE_GENERIC_READ,
-    FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_TRAVERSE,
-    FILE_WRITE_ATTRIBUTES, FILE_WRITE_DATA, SYNCHRONIZE,
+    DELETE, FILE_ATTRIBUTE_NORMAL, FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS,
+    FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES,
+    FILE_TRAVERSE, FILE_WRITE_ATTRIBUTES, FILE_WRITE_DATA, SYNCHRONIZE,
 };
 
 /// Size of the buffer that directory entries are read into, in units of eight bytes.
@@ -40,7 +40,10 @@ fn error<T>(code: u32) -> Result<T> {
 }
 
 #[derive(Debug)]
-pub struct Dir(OwnedHandle);
+pub struct Dir {
+    handle: OwnedHandle,
+    volume: Volume,
+}
 
 impl Dir {
     pub fn open(path: &Path) -> Result<Dir> {
@@ -53,14 +56,15 @@ impl Dir {
             // A path with a zero in it.
             Err(e) => return Err(SystemError::of(&e)),
         };
-        Dir::of_directory(handle)
+        let volume = calls::volume_of(&handle)?;
+        Dir::of_directory(handle, volume)
     }
 
     /// Fails if the handle is that of anything else, also of a link to a directory.
-    fn of_directory(handle: OwnedHandle) -> Result<Dir> {
-        let raw = calls::stat(&handle)?;
+    fn of_directory(handle: OwnedHandle, volume: Volume) -> Result<Dir> {
+        let raw = calls::stat(&handle, volume)?;
         match kind(raw.attributes, raw.tag) {
-            FileKind::Dir => Ok(Dir(handle)),
+            FileKind::Dir => Ok(Dir { handle, volume }),
             FileKind::File => error(ERROR_DIRECTORY),
             _ => error(ERROR_STOPPED_ON_SYMLINK),
         }
@@ -68,8 +72,11 @@ impl Dir {
 
     /// Listing the names opens the directory again each time, so two handles of it share no position.
     pub fn reopen(&self) -> Result<Dir> {
-        let same = self.0.try_clone().map_err(|e| SystemError::of(&e))?;
-        Ok(Dir(same))
+        let handle = self.handle.try_clone().map_err(|e| SystemError::of(&e))?;
+        Ok(Dir {
+            handle,
+            volume: self.volume,
+        })
     }
 
     pub fn open_dir(&self, rel: &[u8]) -> Result<Dir> {
@@ -89,7 +96,7 @@ impl Dir {
             USE_DIR,
             FILE_OPEN_FOR_BACKUP_INTENT | FILE_OPEN_NO_RECALL,
         )?;
-        Dir::of_directory(handle)
+        Dir::of_directory(handle, self.volume)
     }
 
     /// Opens an entry that exists.
@@ -104,7 +111,7 @@ impl Dir {
             disposition: FILE_OPEN,
             options,
         };
-        match calls::open_at(&self.0, &wide(name)?, how) {
+        match calls::open_at(&self.handle, &wide(name)?, how) {
             // It is as good as gone.
             Err(e) if e.code() == ERROR_DELETE_PENDING as i32 => error(ERROR_FILE_NOT_FOUND),
             done => done,
@@ -123,13 +130,18 @@ impl Dir {
             disposition: FILE_CREATE,
             options,
         };
-        calls::open_at(&self.0, &new_wide(name)?, how)
+        calls::open_at(&self.handle, &new_wide(name)?, how)
     }
 
-    pub fn each_name(&self, mut each: impl FnMut(&[u8], FileKind) -> Result<()>) -> Result<()> {
+    /// The listing of a directory tells what a stat does, and costs a tenth of it. The system may note a change there
+    /// only when the program that makes it closes the file, and one through another name of a file never.
+    pub fn each_entry(
+        &self,
+        mut each: impl FnMut(&[u8], FileKind, Option<FileStat>) -> Result<()>,
+    ) -> Result<()> {
         // An empty name is the directory itself.
         let own = calls::open_at(
-            &self.0,
+            &self.handle,
             &[],
             OpenMode {
                 access: FILE_LIST_DIRECTORY,
@@ -144,11 +156,12 @@ impl Dir {
             loop {
                 let entry = ListEntry::parse(rest).ok_or(SystemError::INVALID)?;
                 let name = String::from_utf16(&entry.name);
+                let (kind, stat) = (entry.kind(), entry.stat(self.volume));
                 match name.as_deref() {
                     Ok("." | "..") => {}
-                    Ok(name) => each(name.as_bytes(), entry.kind)?,
+                    Ok(name) => each(name.as_bytes(), kind, stat)?,
                     // A name that is no valid text. As bytes it is no UTF-8, so nothing can open it by them.
-                    Err(_) => each(&invalid_bytes(&entry.name), entry.kind)?,
+                    Err(_) => each(&invalid_bytes(&entry.name), kind, stat)?,
                 }
                 match entry.next {
                     0 => break,
@@ -160,13 +173,17 @@ impl Dir {
     }
 
     pub fn stat(&self) -> Result<FileStat> {
-        Ok(from_raw(&calls::stat(&self.0)?))
+        Ok(from_raw(&calls::stat(&self.handle, self.volume)?))
+    }
+
+    pub fn stat_open(&self, file: &File) -> Result<FileStat> {
+        Ok(from_raw(&calls::stat(file, self.volume)?))
     }
 
     pub fn stat_of(&self, name: &[u8]) -> Result<FileStat> {
         let options = FILE_OPEN_FOR_BACKUP_INTENT | FILE_OPEN_NO_RECALL;
         let handle = self.existing(name, FILE_READ_ATTRIBUTES, options)?;
-        Ok(from_raw(&calls::stat(&handle)?))
+        Ok(from_raw(&calls::stat(&handle, self.volume)?))
     }
 
     pub fn open_file(&self, name: &[u8]) -> Result<(File, FileStat)> {
@@ -174,7 +191,7 @@ impl Dir {
             let options = FILE_OPEN_FOR_BACKUP_INTENT | FILE_OPEN_NO_RECALL;
             self.existing(name, FILE_GENERIC_READ, options)
         })?;
-        let raw = calls::stat(&handle)?;
+        let raw = calls::stat(&handle, self.volume)?;
         match kind(raw.attributes, raw.tag) {
             FileKind::Unknown => error(ERROR_STOPPED_ON_SYMLINK),
             _ => Ok((File::from(handle), from_raw(&raw))),
@@ -183,6 +200,13 @@ impl Dir {
 
     pub fn create_file(&self, name: &[u8], _exec: bool) -> Result<File> {
         let access = FILE_GENERIC_WRITE | FILE_READ_ATTRIBUTES;
+        let handle = self.create(name, access, FILE_NON_DIRECTORY_FILE)?;
+        Ok(File::from(handle))
+    }
+
+    /// A handle that has the right to append and not the one to write does only that.
+    pub fn create_growing(&self, name: &[u8], _exec: bool) -> Result<File> {
+        let access = FILE_GENERIC_WRITE & !FILE_WRITE_DATA | FILE_READ_ATTRIBUTES;
         let handle = self.create(name, access, FILE_NON_DIRECTORY_FILE)?;
         Ok(File::from(handle))
     }
@@ -204,7 +228,7 @@ impl Dir {
         let to = new_wide(to)?;
         let options = FILE_NON_DIRECTORY_FILE;
         let file = self.existing(from, FILE_WRITE_ATTRIBUTES, options)?;
-        calls::set_name(&file, &self.0, &to, NameChange::Link)
+        calls::set_name(&file, &self.handle, &to, NameChange::Link)
     }
 
     pub fn rename(&self, from: &[u8], to: &[u8]) -> Result<()> {
@@ -233,9 +257,14 @@ impl Dir {
                 DELETE | FILE_READ_ATTRIBUTES,
                 FILE_OPEN_FOR_BACKUP_INTENT,
             )?;
-            let named = calls::set_name(&file, &dir.0, &units, NameChange::Rename(flags));
+            let named = calls::set_name(&file, &dir.handle, &units, NameChange::Rename(flags));
             or_else_unsupported(named, || {
-                calls::set_name(&file, &dir.0, &units, NameChange::PlainRename { replace })
+                calls::set_name(
+                    &file,
+                    &dir.handle,
+                    &units,
+                    NameChange::PlainRename { replace },
+                )
             })
         })
     }
@@ -248,8 +277,7 @@ impl Dir {
             return Ok(());
         }
         // The name tells people what it is for, and is not one of those that a later command removes.
-        let random = RandomState::new().build_hasher().finish();
-        let between = format!("dmv-renaming-{random:016x}").into_bytes();
+        let between = format!("dmv-renaming-{:016x}", random()).into_bytes();
         self.name_anew(from, dir, &between, false)?;
         if let Err(e) = dir.name_anew(&between, dir, to, false) {
             dir.name_anew(&between, self, from, false)?;
@@ -265,17 +293,15 @@ impl Dir {
     /// Returns whether the directory lists an entry with this very name.
     fn lists(&self, wanted: &[u8]) -> Result<bool> {
         let mut found = false;
-        self.each_name(|name, _| {
+        self.each_entry(|name, _, _| {
             found |= name == wanted;
             Ok(())
         })?;
         Ok(found)
     }
 
-    /// Windows has no such call.
-    pub fn exchange(&self, a: &[u8], b: &[u8]) -> Result<()> {
-        self.stat_of(a)?;
-        self.stat_of(b)?;
+    /// Windows has no such call, whatever the names are.
+    pub fn exchange(&self, _: &[u8], _: &[u8]) -> Result<()> {
         error(ERROR_NOT_SUPPORTED)
     }
 
@@ -325,16 +351,16 @@ impl Dir {
     }
 
     pub fn sync_file(&self, name: &[u8]) -> Result<()> {
-        if self.stat_of(name)?.kind != FileKind::File {
+        // Without the option that it must be a file: a directory is no error.
+        let options = FILE_OPEN_FOR_BACKUP_INTENT | FILE_OPEN_NO_RECALL;
+        let access = FILE_WRITE_DATA | FILE_READ_ATTRIBUTES;
+        let file = patiently(|| self.existing(name, access, options))?;
+        let raw = calls::stat(&file, self.volume)?;
+        if kind(raw.attributes, raw.tag) != FileKind::File {
             return Ok(());
         }
-        let file = patiently(|| {
-            self.existing(
-                name,
-                FILE_WRITE_DATA | FILE_READ_ATTRIBUTES,
-                FILE_NON_DIRECTORY_FILE,
-            )
-        })?;
+        // `NtFlushBuffersFileEx` could leave the caches of the medium to `sync_settled`. Wine 8 ends a process that calls
+        // it.
         File::from(file)
             .sync_data()
             .map_err(|e| SystemError::of(&e))
@@ -348,6 +374,15 @@ impl Dir {
     pub fn tells_name_changes(&self) -> bool {
         false
     }
+}
+
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Returns a name that scans recognise as that of a temporary file.
+pub fn temporary_name() -> String {
+    format!(".dmv-tmp-{:016x}", random())
 }
 
 /// Returns whether two names are those of one entry for a system that ignores upper and lower case, or nearly so.
@@ -368,28 +403,70 @@ fn or_else_unsupported(done: Result<()>, otherwise: impl FnOnce() -> Result<()>)
 struct ListEntry {
     /// Where the next one begins, from the beginning of this one; 0 for none.
     next: usize,
-    kind: FileKind,
+    attributes: u32,
+    tag: u32,
+    written: i64,
+    changed: i64,
+    size: u64,
+    id: u64,
     name: Vec<u16>,
 }
 
 impl ListEntry {
     fn parse(bytes: &[u8]) -> Option<ListEntry> {
+        const WRITTEN: usize = 24;
+        const CHANGED: usize = 32;
+        const SIZE: usize = 40;
         const ATTRIBUTES: usize = 56;
         const NAME_BYTES: usize = 60;
         /// Of a reparse point, its tag is where others have the size of their attributes.
         const TAG: usize = 64;
+        const ID: usize = 96;
         const NAME: usize = 104;
         let number = |at: usize| {
             let four = bytes.get(at..at + 4)?;
             Some(u32::from_le_bytes(four.try_into().ok()?))
+        };
+        let long = |at: usize| {
+            let eight = bytes.get(at..at + 8)?;
+            Some(u64::from_le_bytes(eight.try_into().ok()?))
         };
         let len = number(NAME_BYTES)? as usize;
         let name = bytes.get(NAME..)?.get(..len)?;
         let units = name.as_chunks().0.iter();
         Some(ListEntry {
             next: number(0)? as usize,
-            kind: kind(number(ATTRIBUTES)?, number(TAG)?),
+            attributes: number(ATTRIBUTES)?,
+            tag: number(TAG)?,
+            written: long(WRITTEN)? as i64,
+            changed: long(CHANGED)? as i64,
+            size: long(SIZE)?,
+            id: long(ID)?,
             name: units.map(|two| u16::from_le_bytes(*two)).collect(),
+        })
+    }
+
+    fn kind(&self) -> FileKind {
+        kind(self.attributes, self.tag)
+    }
+
+    /// Returns the stat of a file, as far as the entry tells it. A file system without ids has zeros in their place.
+    fn stat(&self, volume: Volume) -> Option<FileStat> {
+        let is_plain = self.kind() == FileKind::File
+            && self.attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0
+            && self.id != 0
+            && !volume.has_long_ids;
+        is_plain.then(|| {
+            from_raw(&RawStat {
+                attributes: self.attributes,
+                tag: 0,
+                written: self.written,
+                changed: self.changed,
+                size: self.size,
+                links: 1,
+                volume: volume.serial,
+                id: u128::from(self.id),
+            })
         })
     }
 }

@@ -1,13 +1,11 @@
 //! Single files, by handles and the standard library.
 
 use super::calls;
-use super::dir::Dir;
+use super::dir::{Dir, temporary_name};
 use super::disk::open_anything;
 use super::stat::from_raw;
 use crate::platform::{FileStat, FileTime};
-use std::collections::hash_map::RandomState;
 use std::fs::{File, FileTimes, OpenOptions, Permissions};
-use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::os::windows::io::AsHandle;
@@ -33,15 +31,13 @@ pub fn open_without_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<Fi
 
 /// A file with a temporary name that goes when it is closed.
 pub fn unnamed_file(dir: &Path) -> io::Result<File> {
-    let random = RandomState::new().build_hasher().finish();
-    let name = format!(".dmv-tmp-{random:016x}");
     OpenOptions::new()
         .read(true)
         .write(true)
         .create_new(true)
         .attributes(FILE_ATTRIBUTE_TEMPORARY)
         .custom_flags(FILE_FLAG_DELETE_ON_CLOSE)
-        .open(dir.join(name))
+        .open(dir.join(temporary_name()))
 }
 
 /// A new file has the access list that its directory gives it.
@@ -74,7 +70,7 @@ pub fn copy_range(_: &File, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> 
 
 #[inline]
 pub fn stat_of(file: &File) -> io::Result<FileStat> {
-    Ok(from_raw(&calls::stat(file)?))
+    Ok(from_raw(&calls::stat(file, calls::volume_of(file)?)?))
 }
 
 pub fn stat_at(path: &Path) -> io::Result<FileStat> {

@@ -41,7 +41,7 @@ pub use self::process::{
     HOME_VARIABLES, by_shell, host_name, in_own_group, login_name, may_execute, stop_group,
     terminal_size,
 };
-pub use self::stat::HAS_EXECUTABLE_BIT;
+pub use self::stat::{HAS_EXECUTABLE_BIT, LISTS_STATS};
 pub use self::streams::take_streams;
 pub use self::xattr::{has_attributes, set_attribute, user_attributes};
 pub use std::os::windows::io::AsHandle;

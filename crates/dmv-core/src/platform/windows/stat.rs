@@ -8,6 +8,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 
 pub const HAS_EXECUTABLE_BIT: bool = false;
+pub const LISTS_STATS: bool = true;
 
 /// Steps of 100 ns in a second.
 const STEPS_PER_SECOND: i64 = 10_000_000;

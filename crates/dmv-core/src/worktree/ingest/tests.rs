@@ -3,6 +3,7 @@
 use super::settle::{SETTLE, SETTLE_MAX, settles_in};
 use super::*;
 use crate::chunker::MIN_CUT_BYTES;
+use crate::fsutil::stat_file;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::repo::{OperationRequest, Repo};

@@ -130,6 +130,10 @@ pub(super) fn stat_pairs(
         if !needs_stat(listing.kind(pair.listed as usize), entry.map(|e| e.kind)) {
             continue;
         }
+        let listed = listing.fingerprint(pair.listed as usize);
+        if listed != Fingerprint::SUSPECT && entry.is_some_and(|e| e.fingerprint == listed) {
+            continue;
+        }
         let stat = dir.try_stat(listing.name(pair.listed as usize));
         let clean = match (&stat, entry) {
             (Ok(stat), Some(entry)) => {

@@ -160,6 +160,8 @@ fn young_files_are_not_trusted() {
     assert!(!trusted(&stat));
     (stat.mtime, stat.ctime) = (at(97, 0), at(97, 0));
     assert!(trusted(&stat));
+    stat.nlink = 2;
+    assert_eq!(trusted(&stat), !LISTS_STATS);
 }
 
 proptest! {
