@@ -12,6 +12,7 @@ pub mod check;
 pub mod clear;
 pub mod coming;
 pub mod dirs;
+pub mod durable;
 pub mod empty;
 pub mod left;
 pub mod moves;

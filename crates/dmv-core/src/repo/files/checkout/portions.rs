@@ -8,7 +8,8 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
 use crate::repo::base::error::RepoError;
-use crate::repo::files::checkout::switch::{Switch, sync_each};
+use crate::repo::files::checkout::durable::sync_each;
+use crate::repo::files::checkout::switch::Switch;
 use crate::worktree::checkout::{NewFile, Plan};
 
 /// Where a checkout in portions gets content from.
@@ -51,7 +52,8 @@ impl Switch<'_> {
         // Freeing makes the journal of the file system durable, and with it the names of files whose bytes are not.
         let root = &self.request.tree.root;
         if !sync_filesystem(root)? {
-            sync_each(root, &mut plan.files.iter().map(|file| &file.path[..]))?;
+            let paths: Vec<&[u8]> = plan.files.iter().map(|file| &file.path[..]).collect();
+            sync_each(root, &paths)?;
         }
         let blobs: Vec<Blob> = plan.files.iter().map(|file| file.blob).collect();
         portions.written(&blobs)

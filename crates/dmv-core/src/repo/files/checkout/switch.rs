@@ -4,7 +4,7 @@
 //! steps to it.
 
 use crate::diff::Slice;
-use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, sync_filesystem};
+use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::job::{Job, Moment};
 use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry};
@@ -17,6 +17,7 @@ use crate::repo::conflict::settle::find_settled;
 use crate::repo::files::checkout::dirs::{
     add_dirs, by_dir, is_dir, is_empty_dir, is_whole, sorted,
 };
+use crate::repo::files::checkout::durable::sync_each;
 use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::seen::end_of_run;
 use crate::repo::files::checkout::span::{Span, entry_in};
@@ -638,19 +639,8 @@ impl<'a> Switch<'a> {
                 Err(RepoError::Text(e.to_string()))
             };
         }
-        sync_each(root, &mut paths.iter().map(|path| &path[..]))
+        Ok(sync_each(root, &paths)?)
     }
-}
-
-/// Makes the content of some files durable.
-pub fn sync_each(root: &SafeDir, paths: &mut dyn Iterator<Item = &[u8]>) -> Result<(), RepoError> {
-    for (dir, name) in paths.filter_map(split_path) {
-        // What is not there any more needs no sync.
-        if let Ok(dir) = root.open_dir(dir) {
-            dir.sync_file(name)?;
-        }
-    }
-    Ok(root.sync_settled()?)
 }
 
 /// Notes what has to be at a path before a step changes it.
