@@ -9,7 +9,7 @@ use crate::pager;
 use crate::pager::PagedOutput;
 use crate::progress::{InterruptionNote, Watch, interrupted, while_lent};
 use crate::signing;
-use crate::ui::{Tone, Ui};
+use crate::ui::{KeptOutput, Tone, Ui};
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
@@ -91,16 +91,19 @@ impl Context {
         let color = globals
             .color
             .unwrap_or_else(|| color_setting(&config, globals.directory.is_some()));
-        let tone = Tone {
-            quiet: globals.quiet,
-            verbose: globals.verbose,
-            json: globals.json,
-        };
-        let context = Context {
-            ui: Ui::new(tone, color),
+        let mut context =
+            Context::with_output(Ui::new(tone(&globals), color), globals, command, typed);
+        context.config = config;
+        context.warn_of_misplaced();
+        context
+    }
+
+    fn with_output(ui: Ui, globals: Globals, command: String, typed: Vec<OsString>) -> Context {
+        Context {
+            ui,
             globals,
             job: Arc::new(Job::default()),
-            config,
+            config: OnceCell::new(),
             here: OnceCell::new(),
             here_in_root: OnceCell::new(),
             command,
@@ -113,9 +116,7 @@ impl Context {
             revisions: RefCell::default(),
             #[cfg(feature = "store")]
             buckets: crate::store_options::Buckets::default(),
-        };
-        context.warn_of_misplaced();
-        context
+        }
     }
 
     /// Begins the command, which uses the repository and the terminal in this way. `program` makes the
@@ -151,16 +152,18 @@ impl Context {
         context
     }
 
-    /// The surroundings of a request of `dmv api`: as of a command, but `shared` has the repository. The caller keeps
+    /// The surroundings of a request of `dmv api`: as of a command, but `shared` has the repository, and `kept` takes
     /// the output.
     pub fn of_a_request(
         globals: Globals,
         typed: Vec<OsString>,
         shared: Arc<SharedRepo>,
+        kept: KeptOutput,
     ) -> Context {
         let name = typed.first().map(|word| word.to_string_lossy());
         let name = name.unwrap_or_default().into_owned();
-        let mut context = Context::new(globals, name, typed);
+        let ui = Ui::keeping(kept, tone(&globals));
+        let mut context = Context::with_output(ui, globals, name, typed);
         context.warned.set(true);
         context.shared = Some(shared);
         context
@@ -565,12 +568,13 @@ impl Context {
     }
 
     /// Path arguments as paths of the repository.
-    pub fn paths<'a>(
+    pub fn paths<'a, A: AsRef<OsStr> + ?Sized + 'a>(
         &self,
         repo: &Repo,
-        args: impl IntoIterator<Item = &'a OsString>,
+        args: impl IntoIterator<Item = &'a A>,
     ) -> Result<Vec<RepoPath>, Failure> {
-        args.into_iter().map(|arg| self.path(repo, arg)).collect()
+        let paths = args.into_iter().map(|arg| self.path(repo, arg.as_ref()));
+        paths.collect()
     }
 }
 
@@ -579,6 +583,15 @@ pub fn no_such_path(path: &[u8]) -> Failure {
     let path = escape(path);
     let message = format!("'{path}' is neither in the worktree nor in its commit");
     Failure::new("no-such-path", EXIT_OTHER, message).hint("dmv status")
+}
+
+/// How much the options of a command let it say.
+fn tone(globals: &Globals) -> Tone {
+    Tone {
+        quiet: globals.quiet,
+        verbose: globals.verbose,
+        json: globals.json,
+    }
 }
 
 fn color_setting(config: &OnceCell<Config>, named: bool) -> Color {

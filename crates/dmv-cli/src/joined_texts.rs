@@ -1,20 +1,24 @@
 //! Many values of an argument in one word: the parser of command lines takes long for each word, and much memory.
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use dmv_core::platform::{bytes_of, string_of};
+use dmv_core::platform::{bytes_of, name_of};
 use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
 
 /// The values of a word. A word that was typed is one value: it has no zero byte.
 #[derive(Clone)]
-pub struct JoinedTexts(pub Vec<OsString>);
+pub struct JoinedTexts(OsString);
+
+impl JoinedTexts {
+    /// Returns the values.
+    pub fn iter(&self) -> impl Iterator<Item = &OsStr> {
+        bytes_of(&self.0).split(|b| *b == 0).map(name_of)
+    }
+}
 
 /// The parser of an argument that may have joined values.
 pub fn joined_texts() -> impl TypedValueParser<Value = JoinedTexts> {
-    OsStringValueParser::new().map(|word| {
-        let texts = bytes_of(&word).split(|b| *b == 0);
-        JoinedTexts(texts.map(|text| string_of(text.to_vec())).collect())
-    })
+    OsStringValueParser::new().map(JoinedTexts)
 }
 
 /// Returns whether an argument may have joined values.

@@ -124,6 +124,9 @@ pub type Sink = Box<dyn Fn(Part<'_>) -> io::Result<()> + Send>;
 /// A piece has at most so many bytes.
 pub const PIECE_BYTES: usize = 1 << 20;
 
+/// So many bytes are a piece of their own, and are not copied.
+const LONG_BYTES: usize = 256 << 10;
+
 /// Notes and warnings that are kept have together at most so many bytes.
 const MAX_REMARK_BYTES: usize = 1 << 20;
 
@@ -131,19 +134,33 @@ const MAX_REMARK_BYTES: usize = 1 << 20;
 pub const MAX_KEPT_BYTES: usize = 64 << 20;
 
 impl KeptOutput {
+    /// Returns one that keeps everything in memory, except for events, and with `is_raw` for data: `sink` takes these.
+    pub fn new(sink: Option<Sink>, is_raw: bool) -> KeptOutput {
+        KeptOutput {
+            is_raw: is_raw && sink.is_some(),
+            sink,
+            ..KeptOutput::default()
+        }
+    }
+
     fn add_data(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(sink) = self.sink.as_ref().filter(|_| self.is_raw) else {
             self.make_room(bytes.len())?;
             self.data.extend_from_slice(bytes);
             return Ok(bytes.len());
         };
-        if self.data.len() == PIECE_BYTES {
+        let is_long = bytes.len() >= LONG_BYTES;
+        if !self.data.is_empty() && (is_long || self.data.len() + bytes.len() > PIECE_BYTES) {
             sink(Part::Data(&self.data))?;
             self.data.clear();
         }
-        let taken = bytes.len().min(PIECE_BYTES - self.data.len());
-        self.data.extend_from_slice(&bytes[..taken]);
-        Ok(taken)
+        if is_long {
+            let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
+            sink(Part::Data(piece))?;
+            return Ok(piece.len());
+        }
+        self.data.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
     fn add_document(&mut self, value: &Json) -> io::Result<()> {
@@ -217,16 +234,13 @@ impl Ui {
         }
     }
 
-    /// Returns one that keeps everything in memory, except for events, and with `is_raw` for data: `sink` takes these.
-    pub fn kept(self, sink: Option<Sink>, is_raw: bool) -> Ui {
-        let kept = KeptOutput {
-            is_raw: is_raw && sink.is_some(),
-            sink,
-            ..KeptOutput::default()
-        };
+    /// Returns one for a program that takes what is written from `kept`.
+    pub fn keeping(kept: KeptOutput, tone: Tone) -> Ui {
         Ui {
+            out: RefCell::new(BufWriter::with_capacity(0, Out::default())),
             kept: Some(RefCell::new(kept)),
-            ..self
+            tone,
+            color: false,
         }
     }
 

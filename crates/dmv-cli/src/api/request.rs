@@ -15,6 +15,9 @@ pub const MAX_VALUES: usize = 100_000;
 /// Values that are no elements of lists: the fields of a request and its parameters.
 const MAX_FIELDS: usize = 1_000;
 
+/// A value takes so much memory besides its text.
+const VALUE_BYTES: usize = 64;
+
 /// A text has at most so many bytes. Every path and every message is shorter.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
@@ -36,7 +39,7 @@ pub struct Request {
     pub params: Map<String, Value>,
     /// Whether the client takes bytes behind the lines of messages.
     pub raw: bool,
-    /// The length of its line.
+    /// About how much memory it takes.
     pub bytes: usize,
 }
 
@@ -133,7 +136,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
         method,
         params,
         raw,
-        bytes: line.len(),
+        bytes: line.len() + limits.values() * VALUE_BYTES,
     })
 }
 
@@ -152,6 +155,13 @@ struct Limits {
     fields: usize,
     /// Which limit was exceeded.
     exceeded: Option<&'static str>,
+}
+
+impl Limits {
+    /// Returns how many values were read.
+    fn values(&self) -> usize {
+        self.elements + self.fields
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for &mut Limits {
@@ -327,5 +337,8 @@ mod tests {
         let parsed = parsed.expect("a request");
         assert_eq!((parsed.id, &parsed.method[..]), (None, "log"));
         assert_eq!(parsed.params["max"], json!(3));
+        let line = br#"{"jsonrpc":"2.0","method":"log","params":{"paths":["a","b"]}}"#;
+        let bytes = parse(line).map(|parsed| parsed.bytes);
+        assert_eq!(bytes, Ok(line.len() + 6 * VALUE_BYTES));
     }
 }

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_INTERRUPTED, EXIT_OTHER, Failure};
 use crate::globals::{Color, Globals};
 use crate::progress::{forget_stoppable, is_interrupted};
-use crate::ui::{Part, Sink};
+use crate::ui::{KeptOutput, Part, Sink};
 use clap::{CommandFactory, FromArgMatches};
 use dmv_core::job::Job;
 use dmv_core::platform::{AsHandle, is_reader_gone};
@@ -24,6 +24,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 /// The version of the interface. It changes only if a client must change.
@@ -43,8 +44,6 @@ pub struct Session<W> {
     /// Nobody reads the answers any more, or the user wants the end.
     is_deaf: AtomicBool,
     work: Mutex<Work>,
-    /// Wakes a thread that answers requests.
-    waiting: Condvar,
     /// Wakes the thread that tells progress.
     begun: Condvar,
 }
@@ -59,7 +58,6 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             output: Mutex::new(output),
             is_deaf: AtomicBool::new(false),
             work: Mutex::default(),
-            waiting: Condvar::new(),
             begun: Condvar::new(),
         })
     }
@@ -136,8 +134,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             (TOO_MANY, "too many requests wait for an answer")
         } else {
             work.waiting.push_back(request);
-            drop(work);
-            self.waiting.notify_one();
+            work.wake_one();
             return;
         };
         drop(work);
@@ -196,9 +193,10 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 self.answer(&Answer { id, outcome });
             }
             if long_bytes > 0 {
-                self.lock().long_bytes -= long_bytes;
+                let mut work = self.lock();
+                work.long_bytes -= long_bytes;
                 // Several may begin now.
-                self.waiting.notify_all();
+                work.wake_all();
             }
             if is_interrupted() {
                 self.end_deaf();
@@ -241,8 +239,19 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
                 self.begun.notify_one();
                 return None;
             }
-            work = wait(&self.waiting, work);
+            work = self.rest(work);
         }
+    }
+
+    /// Sleeps until a request comes, or something else wakes this thread.
+    fn rest<'s>(&'s self, mut work: MutexGuard<'s, Work>) -> MutexGuard<'s, Work> {
+        let own = thread::current();
+        work.resting.push(own.clone());
+        drop(work);
+        thread::park();
+        let mut work = self.lock();
+        work.resting.retain(|one| one.id() != own.id());
+        work
     }
 
     /// Carries out a request.
@@ -275,8 +284,8 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             ..cli.globals
         };
         let sink = (!id.is_null()).then(|| self.sink(id));
-        let mut context = Context::of_a_request(globals, words, self.shared.clone());
-        context.ui = context.ui.kept(sink, request.raw);
+        let kept = KeptOutput::new(sink, request.raw);
+        let mut context = Context::of_a_request(globals, words, self.shared.clone(), kept);
         context.job = job.clone();
         let done = (self.run)(&context, &cli.command);
         if !context.only_reads() {
@@ -305,7 +314,8 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         {
             if work.running.is_empty() && work.begun == seen {
                 work.is_progress_asleep = true;
-                work = wait(&self.begun, work);
+                let waited = self.begun.wait(work);
+                work = waited.unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             seen = work.begun;
@@ -395,13 +405,9 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
     }
 
     fn wake_all(&self) {
-        self.waiting.notify_all();
+        self.lock().wake_all();
         self.begun.notify_all();
     }
-}
-
-fn wait<'g>(condvar: &Condvar, work: MutexGuard<'g, Work>) -> MutexGuard<'g, Work> {
-    condvar.wait(work).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// Requests that run at the same time.
 pub const MAX_RUNNING: usize = 8;
 /// Requests that wait.
 pub const MAX_WAITING: usize = 1024;
-/// Lines of requests that wait have together at most so many bytes, unless there is only one.
+/// Requests that wait take together at most so many bytes, unless there is only one.
 pub const MAX_WAITING_BYTES: usize = 32 << 20;
-/// A request is long if its line has more bytes. One that runs needs several times as many.
+/// A request is long if it takes more bytes. One that runs needs several times as many.
 pub const LONG_BYTES: usize = 64 << 10;
-/// Lines of long requests that run have together at most so many bytes, unless there is only one.
+/// Long requests that run take together at most so many bytes, unless there is only one.
 pub const MAX_RUNNING_BYTES: usize = 16 << 20;
 /// How often a client hears of a running request.
 pub const PROGRESS: Duration = Duration::from_millis(250);
@@ -27,7 +28,9 @@ pub const PROGRESS: Duration = Duration::from_millis(250);
 pub struct Work {
     pub waiting: VecDeque<Request>,
     pub running: Vec<RunningRequest>,
-    /// The lines of long requests that have begun and are not answered.
+    /// Threads that wait for a request.
+    pub resting: Vec<Thread>,
+    /// The bytes of long requests that have begun and are not answered.
     pub long_bytes: usize,
     /// How many have begun.
     pub begun: u64,
@@ -58,6 +61,19 @@ impl Work {
         let request = self.waiting.remove(at)?;
         self.long_bytes += long_bytes(&request);
         Some(request)
+    }
+
+    /// Wakes the thread that began to rest last. A client that waits for each answer is served by one thread, which has in
+    /// the caches of the processor what it needs, and the others take no memory.
+    pub fn wake_one(&mut self) {
+        if let Some(thread) = self.resting.pop() {
+            thread.unpark();
+        }
+    }
+
+    /// Wakes all threads that rest.
+    pub fn wake_all(&mut self) {
+        self.resting.drain(..).for_each(|thread| thread.unpark());
     }
 }
 
@@ -110,6 +126,20 @@ impl RunningRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_thread_that_began_to_rest_last_is_woken_first() {
+        let other = std::thread::spawn(|| {});
+        let (first, last) = (std::thread::current(), other.thread().clone());
+        let mut work = Work {
+            resting: vec![first.clone(), last],
+            ..Work::default()
+        };
+        work.wake_one();
+        assert_eq!(work.resting.len(), 1);
+        assert_eq!(work.resting[0].id(), first.id());
+        other.join().expect("it does nothing");
+    }
 
     #[test]
     fn long_requests_run_one_after_the_other_and_short_ones_pass() {

@@ -26,7 +26,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.paths(&repo, args.paths.iter().flat_map(|word| &word.0))?;
+    let paths = context.paths(&repo, args.paths.iter().flat_map(JoinedTexts::iter))?;
     let watch = context.watch("looking");
     let states = repo.states(&paths, &context.settings()?, &context.job)?;
     drop(watch);

@@ -1,10 +1,11 @@
 //! `dmv api` as another program talks to it: the exchanges of docs/api-exchanges.txt.
 
 use crate::place::{Outcome, Place};
+use dmv_random::Rng;
 use serde_json::Value;
 use snapbox::assert_data_eq;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -117,6 +118,78 @@ fn what_is_no_request_is_refused_and_the_session_goes_on() -> Outcome {
     assert_eq!(answer(&mut answers)?["error"]["code"], -32_600);
     writeln!(requests, r#"{{"jsonrpc":"2.0","id":2,"method":"status"}}"#)?;
     assert_eq!(answer(&mut answers)?["result"]["exit"], 0);
+    drop(requests);
+    assert!(api.wait()?.success());
+    Ok(())
+}
+
+#[test]
+fn a_session_sees_what_other_processes_change() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "1")?;
+    place.commit("first")?;
+    let (mut api, mut requests, mut answers) = session(&place)?;
+    let mut ask = |method: &str, params: &str| -> Outcome<Value> {
+        writeln!(
+            requests,
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#
+        )?;
+        Ok(answer(&mut answers)?["result"]["output"][0].take())
+    };
+    let paths = r#"{"paths":["a"]}"#;
+    for _ in 0..2 {
+        let state = ask("states", paths)?;
+        assert_eq!(state["newer"].as_array().map(Vec::len), Some(0), "{state}");
+        assert!(state["claimed"].is_null(), "{state}");
+    }
+    // By another process, and by a request of the same session that changes something.
+    place.write("../new", "2")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["commit", "--onto", "side", "-m", "s", "--put", "a=../new"])?;
+    assert_eq!(ask("states", paths)?["newer"][0]["branch"], "side");
+    place.ok(&["claim", "--anyway", "a"])?;
+    assert_eq!(ask("states", paths)?["claimed"]["mine"], true);
+    assert_eq!(ask("release", paths)?["state"], "released");
+    assert!(ask("states", paths)?["claimed"].is_null());
+    assert_eq!(ask("branch", r#"{"delete":"side"}"#)?["name"], "side");
+    let state = ask("states", paths)?;
+    assert_eq!(state["newer"].as_array().map(Vec::len), Some(0), "{state}");
+    drop(requests);
+    assert!(api.wait()?.success());
+    Ok(())
+}
+
+#[test]
+fn long_content_comes_in_pieces_of_at_most_a_mebibyte() -> Outcome {
+    let place = Place::with_repository()?;
+    let content = Rng::new(7).bytes((5 << 20) + 3);
+    place.write("large", &content)?;
+    place.commit("large")?;
+    let (mut api, mut requests, mut answers) = session(&place)?;
+    for range in [
+        0..content.len(),
+        1_000_000..4_194_305,
+        77..1_000_078,
+        5..6,
+        9..9,
+    ] {
+        let (from, to) = (range.start, range.end);
+        writeln!(
+            requests,
+            r#"{{"jsonrpc":"2.0","id":1,"method":"cat","params":{{"place":"@:large","range":"{from}-{to}","raw":true}}}}"#
+        )?;
+        let mut read = Vec::new();
+        loop {
+            let message = answer(&mut answers)?;
+            let raw = message["raw"].as_u64().unwrap_or_default();
+            assert!(raw <= 1 << 20, "{message}");
+            answers.by_ref().take(raw).read_to_end(&mut read)?;
+            if message["method"].is_null() {
+                break;
+            }
+        }
+        assert!(read == content[range], "{from}-{to}");
+    }
     drop(requests);
     assert!(api.wait()?.success());
     Ok(())

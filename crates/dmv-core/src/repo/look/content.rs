@@ -1,6 +1,7 @@
 //! Reading the content of files in commits.
 
 use crate::hash::ObjectId;
+use crate::limits::MAX_OBJECT_BYTES;
 use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
@@ -16,6 +17,7 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 impl Repo {
     /// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
@@ -72,11 +74,11 @@ impl Repo {
     }
 }
 
-/// A file is read in pieces of so many bytes, or a chunk more. While one is written, the next is read.
-const PIECE_BYTES: usize = 1 << 20;
+/// A file is read in pieces of whole chunks, of at most so many bytes. While one is written, the next is read.
+const PIECE_BYTES: usize = MAX_OBJECT_BYTES;
 
-/// The turn of the one caller in the process that reads ahead. Several that read at the same time keep the processors
-/// busy without it, and each further thread keeps memory of its own.
+/// The turn of the one caller in the process that reads ahead, with three pieces. Several that read at the same time keep
+/// the processors busy without it, and each of them has one piece in memory.
 struct ReadingAhead;
 
 static IS_READING_AHEAD: AtomicBool = AtomicBool::new(false);
@@ -94,6 +96,52 @@ impl Drop for ReadingAhead {
     }
 }
 
+/// Pieces of more bytes use memory that is kept for the next ones.
+const SHORT_PIECE_BYTES: usize = 128 << 10;
+
+/// So many pieces are kept: one for each request of a session, and those that are read ahead.
+const MAX_SPARE_PIECES: usize = 12;
+
+/// Memory that no piece uses just now. An allocator would keep as much for each thread that ever read a file.
+static SPARE_PIECES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// A piece of a file in memory.
+#[derive(Default)]
+struct Piece(Vec<u8>);
+
+impl Piece {
+    /// Makes room for so many bytes, at most [`PIECE_BYTES`], in an empty piece. One that grew would need twice the memory
+    /// meanwhile.
+    fn reserve(&mut self, bytes: usize) {
+        if self.0.capacity() >= bytes {
+            return;
+        }
+        self.0 = match bytes {
+            ..=SHORT_PIECE_BYTES => Vec::with_capacity(bytes),
+            _ => spare_pieces()
+                .pop()
+                .unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES)),
+        };
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut memory = std::mem::take(&mut self.0);
+        if memory.capacity() == PIECE_BYTES {
+            memory.clear();
+            let mut spare = spare_pieces();
+            if spare.len() < MAX_SPARE_PIECES {
+                spare.push(memory);
+            }
+        }
+    }
+}
+
+fn spare_pieces() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    SPARE_PIECES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Hands the bytes in `range` of a file to `take`, in pieces that are read by another thread.
 fn read_ahead(
     repo: &Repo,
@@ -106,7 +154,7 @@ fn read_ahead(
     std::thread::scope(|scope| {
         let wanted = range.clone();
         let reader = threads::start_in(scope, move || {
-            read_pieces(repo, blob, wanted, PIECE_BYTES, &mut |piece| {
+            read_pieces(repo, blob, wanted, &mut |piece| {
                 // Nobody takes further pieces after an error of the other side.
                 full.send(piece).map_err(|_| RepoError::Cancelled)?;
                 Ok(spare.try_recv().unwrap_or_default())
@@ -116,7 +164,7 @@ fn read_ahead(
             return read_here(repo, blob, range, take);
         };
         for piece in pieces {
-            take(&piece)?;
+            take(&piece.0)?;
             // The reader may be done.
             let _ = used.send(piece);
         }
@@ -124,31 +172,34 @@ fn read_ahead(
     })
 }
 
-/// Hands the bytes in `range` of a file to `take`, a chunk at a time.
+/// Hands the bytes in `range` of a file to `take`, in pieces.
 fn read_here(
     repo: &Repo,
     blob: Blob,
     range: Range<u64>,
     take: &mut dyn FnMut(&[u8]) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
-    read_pieces(repo, blob, range, 1, &mut |piece| {
-        take(&piece)?;
+    read_pieces(repo, blob, range, &mut |piece| {
+        take(&piece.0)?;
         Ok(piece)
     })
 }
 
-/// Hands the bytes in `range` of a file to `take`, in pieces of at least so many bytes, and fills what that returns with
-/// the next piece. What was read before an error is handed on.
+/// Hands the bytes in `range` of a file to `take`, in pieces, and fills what that returns with the next piece. What was
+/// read before an error is handed on.
 fn read_pieces(
     repo: &Repo,
     blob: Blob,
     range: Range<u64>,
-    at_least: usize,
-    take: &mut dyn FnMut(Vec<u8>) -> Result<Vec<u8>, RepoError>,
+    take: &mut dyn FnMut(Piece) -> Result<Piece, RepoError>,
 ) -> Result<(), RepoError> {
-    let mut piece = Vec::new();
-    let add = |piece: &mut Vec<u8>, chunk: Result<(u64, ObjectId, u64), ObjectError>| {
-        let (offset, id, len) = chunk?;
+    let mut piece = Piece::default();
+    let add = |piece: &mut Piece, (offset, id, len): (u64, ObjectId, u64)| {
+        if piece.0.is_empty() {
+            let wanted = len.max(range.end - offset).min(PIECE_BYTES as u64);
+            piece.reserve(wanted as usize);
+        }
+        let piece = &mut piece.0;
         let begin = piece.len();
         if let Err(e) = read_chunk(repo, &id, len, piece) {
             piece.truncate(begin);
@@ -164,13 +215,17 @@ fn read_pieces(
         Err(_) => true,
     };
     for chunk in chunks.take_while(is_wanted) {
-        if let Err(e) = add(&mut piece, chunk) {
+        if let Ok((.., len)) = &chunk
+            && !piece.0.is_empty()
+            && piece.0.len() as u64 + len > PIECE_BYTES as u64
+        {
+            piece = take(piece)?;
+            piece.0.clear();
+        }
+        let added = chunk.map_err(RepoError::from);
+        if let Err(e) = added.and_then(|chunk| add(&mut piece, chunk)) {
             take(piece)?;
             return Err(e);
-        }
-        if piece.len() >= at_least {
-            piece = take(piece)?;
-            piece.clear();
         }
     }
     take(piece).map(drop)
