@@ -21,7 +21,7 @@ mod upkeep;
 mod verbs;
 
 pub use crate::refs::{FETCH_HEAD, HEAD};
-pub use base::branch::{RefInfo, RefKind};
+pub use base::branch::{BranchPlace, RefInfo, RefKind};
 pub use base::budget::disk_size;
 pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{
@@ -75,7 +75,7 @@ pub use look::copies::{CopyState, RemoteContent};
 pub use look::entries::{ListingLine, Location, Selection, blob_of};
 pub use look::history_use::{CompressedFile, HistoryUse, PathUse, compressed_as};
 pub use look::lack::LackOf;
-pub use look::newer::{BranchPlace, NewerOptions, NewerReport, NewerVersion, QUICK_COMMITS};
+pub use look::newer::{NewerOptions, NewerReport, NewerVersion, QUICK_COMMITS};
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};

@@ -11,6 +11,24 @@ use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{layout, whole, worktree};
 
+/// A branch, or a branch of a remote as it was when it was last heard of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BranchPlace {
+    /// The remote, if it is a branch of one.
+    pub remote: Option<String>,
+    /// The name of the branch.
+    pub branch: String,
+}
+
+impl std::fmt::Display for BranchPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.remote {
+            Some(remote) => write!(f, "{remote}/{}", self.branch),
+            None => f.write_str(&self.branch),
+        }
+    }
+}
+
 /// The kind of a ref: branch or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefKind {

@@ -1,11 +1,16 @@
 //! What an open repository has found out and may use again: each with what it was found out from.
 
+use crate::claims::ClaimBook;
 use crate::fsutil::{Fingerprint, SafeDir};
 use crate::hash::ObjectId;
 use crate::history::forks::Fork;
+use crate::refs::Refs;
+use crate::repo::base::branch::BranchPlace;
+use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::stamp::Stamp;
 use crate::worktree::quick::QuickLook;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -17,6 +22,50 @@ pub struct RememberedFacts {
     /// What is known of the worktree's files.
     quick: Mutex<Option<(QuickState, Arc<QuickLook>)>>,
     forks: Mutex<Option<KnownForks>>,
+    /// All branches and branches of remotes, in the order in which a newer version names them.
+    pub branches: FromView<Vec<(BranchPlace, ObjectId)>>,
+    /// The claims.
+    pub claims: FromView<ClaimBook>,
+    /// The worktree is where the view has it.
+    pub is_in_place: AtomicBool,
+}
+
+/// What was made of the view, as long as nobody changes that.
+pub struct FromView<T>(Mutex<Option<ReadValue<T>>>);
+
+struct ReadValue<T> {
+    /// Changes of other connections, and own ones.
+    version: (i64, u64),
+    value: Arc<T>,
+}
+
+impl<T> Default for FromView<T> {
+    fn default() -> FromView<T> {
+        FromView(Mutex::default())
+    }
+}
+
+impl<T> FromView<T> {
+    /// Returns what `read` makes of the view of this repository.
+    pub fn get(
+        &self,
+        refs: &Refs,
+        read: impl FnOnce() -> Result<T, RepoError>,
+    ) -> Result<Arc<T>, RepoError> {
+        // First, so that it is too old rather than too new.
+        let version = (refs.version()?, refs.own_changes());
+        if let Some(known) = &*lock(&self.0)
+            && known.version == version
+        {
+            return Ok(known.value.clone());
+        }
+        let value = Arc::new(read()?);
+        *lock(&self.0) = Some(ReadValue {
+            version,
+            value: value.clone(),
+        });
+        Ok(value)
+    }
 }
 
 /// What a [`QuickLook`] was made from.

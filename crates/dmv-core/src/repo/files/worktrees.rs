@@ -31,6 +31,7 @@ use crate::repo::files::{checkout, lean, open_worktree, unwritten};
 use crate::subset::Subset;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 pub mod removal;
 
@@ -371,11 +372,19 @@ impl Repo {
         let Some((root, name)) = &self.worktree else {
             return Ok(None);
         };
+        let is_in_place = &self.remembered.is_in_place;
+        if is_in_place.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let Some(path) = self.refs.get(&path_key(name))? else {
             return Ok(None);
         };
         let path = PathBuf::from(string_of(path));
-        Ok((path != *root && !is_same_place(&path, root)).then_some(path))
+        if path != *root && !is_same_place(&path, root) {
+            return Ok(Some(path));
+        }
+        is_in_place.store(true, Ordering::Relaxed);
+        Ok(None)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
+use crate::repo::base::branch::BranchPlace;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
@@ -36,24 +37,6 @@ pub struct NewerOptions<'a> {
     pub subset: &'a Subset,
     /// How many commits to read at most to find out where the branches parted.
     pub max_commits: usize,
-}
-
-/// A branch, or a branch of a remote as it was when it was last heard of.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BranchPlace {
-    /// The remote, if it is a branch of one.
-    pub remote: Option<String>,
-    /// The name of the branch.
-    pub branch: String,
-}
-
-impl std::fmt::Display for BranchPlace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.remote {
-            Some(remote) => write!(f, "{remote}/{}", self.branch),
-            None => f.write_str(&self.branch),
-        }
-    }
 }
 
 /// A version that one's own commit does not have.
@@ -95,13 +78,13 @@ impl Repo {
     /// Branches whose history does not meet the own one are left out, and so are those that another
     /// branch contains.
     pub fn newer(&self, options: &NewerOptions<'_>, job: &Job) -> Result<NewerReport, RepoError> {
-        let places = places(self)?;
+        let places = self.remembered.branches.get(&self.refs, || places(self))?;
         let mut tips: Vec<ObjectId> = Vec::new();
-        let mut named: Vec<BranchPlace> = Vec::new();
+        let mut named: Vec<&BranchPlace> = Vec::new();
         let mut known = BTreeSet::from([options.own]);
-        for (place, tip) in places {
-            if known.insert(tip) {
-                tips.push(tip);
+        for (place, tip) in &*places {
+            if known.insert(*tip) {
+                tips.push(*tip);
                 named.push(place);
             }
         }
@@ -127,11 +110,13 @@ impl Repo {
             job.check()?;
             match fork {
                 Fork::Contained | Fork::Covered => {}
-                Fork::Unknown => unknown.push(place),
+                Fork::Unknown => unknown.push(place.clone()),
                 Fork::From(bases) => {
-                    let added = search.add(&place, *tip, bases);
+                    let added = search.add(place, *tip, bases);
                     match added.and_then(|pending| search.attribute(self, *tip, pending)) {
-                        Err(RepoError::Object(ObjectError::Missing { .. })) => unknown.push(place),
+                        Err(RepoError::Object(ObjectError::Missing { .. })) => {
+                            unknown.push(place.clone())
+                        }
                         other => other?,
                     }
                 }

@@ -7,10 +7,11 @@ use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::object::{ObjectRead, ObjectType};
 use crate::reach::{Detail, Reach};
+use crate::repo::base::branch::BranchPlace;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
-use crate::repo::look::newer::{BranchPlace, QUICK_COMMITS};
+use crate::repo::look::newer::QUICK_COMMITS;
 use std::collections::BTreeMap;
 
 /// The branch on which work lands, unless a setting names another one.

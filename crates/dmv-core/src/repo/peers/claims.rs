@@ -320,7 +320,10 @@ impl Repo {
         &self,
         paths: impl Iterator<Item = &'p RepoPath>,
     ) -> Result<ClaimTable, RepoError> {
-        let book = self.claim_book()?;
+        let book = self
+            .remembered
+            .claims
+            .get(&self.refs, || self.claim_book())?;
         let claimed: HashSet<&[u8]> = book.claims().map(|(_, at)| at.path.as_bytes()).collect();
         if claimed.is_empty() {
             return Ok(ClaimTable::default());
