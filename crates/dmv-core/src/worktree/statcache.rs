@@ -67,13 +67,14 @@ pub(crate) fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerp
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
     names: Vec<u8>,
+    /// Where each name ends. Apart from the rest, so that a search reads little memory.
+    name_ends: Vec<u32>,
     entries: Vec<Row>,
     dir: Fingerprint,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
-    name_end: u32,
     kind: Kind,
     fingerprint: Fingerprint,
 }
@@ -113,21 +114,27 @@ impl Section {
 
     /// Returns about how much memory it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.names.capacity() + self.entries.capacity() * size_of::<Row>()
+        self.names.capacity()
+            + self.name_ends.capacity() * size_of::<u32>()
+            + self.entries.capacity() * size_of::<Row>()
     }
 
     /// Returns the entry at `index`.
     pub fn get(&self, index: usize) -> KnownEntry<'_> {
+        let Row { kind, fingerprint } = self.entries[index];
+        KnownEntry {
+            name: self.name(index),
+            kind,
+            fingerprint,
+        }
+    }
+
+    fn name(&self, index: usize) -> &[u8] {
         let start = match index {
             0 => 0,
-            _ => self.entries[index - 1].name_end,
+            _ => self.name_ends[index - 1],
         };
-        let row = &self.entries[index];
-        KnownEntry {
-            name: &self.names[start as usize..row.name_end as usize],
-            kind: row.kind,
-            fingerprint: row.fingerprint,
-        }
+        &self.names[start as usize..self.name_ends[index] as usize]
     }
 
     /// Returns the index of the entry of this name.
@@ -135,7 +142,7 @@ impl Section {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
-            match self.get(middle).name.cmp(name) {
+            match self.name(middle).cmp(name) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => return Some(middle),
@@ -159,7 +166,7 @@ impl Section {
     /// Panics if its name is not greater than theirs. Callers take names from sorted trees.
     pub fn push(&mut self, name: &[u8], kind: Kind, fingerprint: Fingerprint) {
         if let Some(last) = self.len().checked_sub(1) {
-            assert!(self.get(last).name < name, "names must rise");
+            assert!(self.name(last) < name, "names must rise");
         }
         self.names.extend_from_slice(name);
         self.push_row(kind, fingerprint);
@@ -168,11 +175,8 @@ impl Section {
     fn push_row(&mut self, kind: Kind, fingerprint: Fingerprint) {
         // MAX_DIR_ENTRIES names of MAX_NAME_BYTES just fit.
         let name_end = u32::try_from(self.names.len()).expect("a directory's names fit 4 GiB");
-        self.entries.push(Row {
-            name_end,
-            kind,
-            fingerprint,
-        });
+        self.name_ends.push(name_end);
+        self.entries.push(Row { kind, fingerprint });
     }
 
     /// Returns this section with `changes` applied, which are sorted by name. Each change adds,
@@ -201,14 +205,14 @@ impl Section {
     pub(crate) fn as_listing(&self) -> Listing {
         Listing::from_sorted(
             self.names.clone(),
-            self.entries.iter().map(|row| {
+            self.entries.iter().zip(&self.name_ends).map(|(row, end)| {
                 let kind = match row.kind {
                     Kind::File | Kind::Executable => FileKind::File,
                     Kind::Symlink => FileKind::Symlink,
                     Kind::Directory => FileKind::Dir,
                     Kind::Conflict => FileKind::Unknown,
                 };
-                (row.name_end, kind)
+                (*end, kind)
             }),
         )
     }
@@ -230,9 +234,11 @@ impl Section {
 
     /// Decodes a section. Fails for bytes that `encode` does not make.
     fn decode(bytes: &[u8], count: u32) -> Result<Section, DecodeError> {
+        // An entry takes at least four bytes, so a wrong count cannot reserve much.
+        let room = (count as usize).min(bytes.len() / 4);
         let mut section = Section {
-            // An entry takes at least four bytes, so a wrong count cannot reserve much.
-            entries: Vec::with_capacity((count as usize).min(bytes.len() / 4)),
+            entries: Vec::with_capacity(room),
+            name_ends: Vec::with_capacity(room),
             names: Vec::with_capacity(bytes.len()),
             dir: Fingerprint::SUSPECT,
         };
