@@ -236,6 +236,28 @@ fn a_repository_without_a_commit_takes_only_its_own_branch() -> Done {
 }
 
 #[test]
+fn what_is_said_last_about_a_path_counts() -> Done {
+    let place = Place::new()?;
+    let repo = &place.repo;
+    commit_of(repo, &[("a", b"0"), ("b", b"0"), ("c", b"0")])?;
+    let mut files = repo.files_for_branch(&request("commit"))?;
+    put(&mut files, "b", b"1")?;
+    put(&mut files, "a", b"1")?;
+    put(&mut files, "c", b"1")?;
+    put(&mut files, "b", b"2")?;
+    files.remove(Repo::parse_path(b"a")?)?;
+    files.remove(Repo::parse_path(b"c")?)?;
+    put(&mut files, "c", b"3")?;
+    let made = files.commit(&options("last"), &Job::default())?;
+    let id = made.commit.ok_or("a commit")?;
+    let file = |text: &[u8]| Some(Item::File(text.to_vec(), false));
+    for (path, expected) in [("a", None), ("b", file(b"2")), ("c", file(b"3"))] {
+        assert_eq!(content(repo, &id, path)?, expected, "{path}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_the_branch_gets_while_files_are_read_is_not_overwritten() -> Done {
     let temp = fast_dir()?;
     let repo = Repo::init(temp.path(), "main", true, request("init"))?;

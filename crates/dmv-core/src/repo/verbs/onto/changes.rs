@@ -27,7 +27,10 @@ pub struct NewFile {
 /// What changes at each path. Nothing at a path removes what is there.
 #[derive(Debug, Default)]
 pub struct Changes {
-    files: BTreeMap<RepoPath, Option<NewFile>>,
+    /// The index of each file in `new`. A map of the files themselves would take half as much memory again, as a part of
+    /// its nodes is empty.
+    files: BTreeMap<RepoPath, Option<u32>>,
+    new: Vec<NewFile>,
     /// Directories that are to be there.
     dirs: BTreeSet<RepoPath>,
 }
@@ -60,7 +63,11 @@ struct Above {
 
 impl Changes {
     pub fn put(&mut self, path: RepoPath, file: Option<NewFile>) {
-        self.files.insert(path, file);
+        let index = file.map(|file| {
+            self.new.push(file);
+            u32::try_from(self.new.len() - 1).expect("four billion paths do not fit the memory")
+        });
+        self.files.insert(path, index);
     }
 
     pub fn put_directory(&mut self, path: RepoPath) {
@@ -77,7 +84,12 @@ impl Changes {
 
     /// Returns what comes to `path`; `None`: nothing is said about it.
     pub fn at(&self, path: &RepoPath) -> Option<Option<&NewFile>> {
-        self.files.get(path).map(Option::as_ref)
+        let found = self.files.get(path)?;
+        Some(found.map(|index| self.file(index)))
+    }
+
+    fn file(&self, index: u32) -> &NewFile {
+        &self.new[index as usize]
     }
 
     /// Returns whether a new file has this name, in any directory.
@@ -126,8 +138,9 @@ impl Changes {
         };
         let mut above: Option<Above> = None;
         let mut removed: Option<&RepoPath> = None;
-        for (path, file) in &self.files {
+        for (path, index) in &self.files {
             job.check()?;
+            let file = index.map(|index| self.file(index));
             let parent = path.parent().unwrap_or_else(RepoPath::root);
             if above.as_ref().is_none_or(|above| above.path != parent) {
                 above = None;
@@ -283,9 +296,9 @@ impl EditSource for Fit<'_> {
         if let Some(entry) = self.own.get(path) {
             return Some(entry.as_ref().map(NewContent::Entry));
         }
-        let file = self.changes.files.get(path);
+        let file = self.changes.at(path);
         let file = file.filter(|_| !self.left_out.contains(path))?;
-        Some(file.as_ref().map(|file| NewContent::Version(&file.term)))
+        Some(file.map(|file| NewContent::Version(&file.term)))
     }
 
     fn first_from(
