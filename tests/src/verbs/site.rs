@@ -7,7 +7,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{Head, Repo, blob_of};
-use dmv_core::subset::Subset;
+use dmv_core::subset::{Extent, Subset};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -221,11 +221,17 @@ impl Site {
             .collect()
     }
 
-    /// Returns the files of all worktrees.
-    pub fn disks(&self) -> BTreeMap<&PathBuf, &Files> {
-        self.works
-            .iter()
-            .map(|(dir, work)| (dir, &work.disk))
+    /// Returns the files of all worktrees, without empty directories of which the subset leaves something out: for
+    /// a status it is the same whether such a directory is there.
+    pub fn disks(&self) -> BTreeMap<PathBuf, Files> {
+        let works = self.works.iter();
+        works
+            .map(|(dir, work)| {
+                let mut files = work.disk.clone();
+                let is_part = |path: &[u8]| work.subset.extent(path) == Extent::Part;
+                files.retain(|path, item| *item != Item::EmptyDir || !is_part(path));
+                (dir.clone(), files)
+            })
             .collect()
     }
 

@@ -395,14 +395,11 @@ impl<'d> Story<'d> {
     fn snapshot(&self, n: usize) -> Snapshot {
         let site = &self.sites[n];
         let view = site.restored_view().into_iter();
-        let disks = site.disks().into_iter();
         Snapshot {
             view: view
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
-            disks: disks
-                .map(|(dir, files)| (dir.clone(), files.clone()))
-                .collect(),
+            disks: site.disks(),
             operation: site.operation,
         }
     }

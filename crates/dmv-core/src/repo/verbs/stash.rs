@@ -38,6 +38,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{empty_above, empty_dir, stat_at, store_made};
 use crate::repo::files::untracked::UntrackNotes;
 use crate::repo::files::{checkout, open_worktree, pending, snapshot_of, steps, unfinished};
+use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
 use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
@@ -257,14 +258,19 @@ fn keep(
         if before.is_none() {
             // An ignored file is not in `now`. If it is as `after` has it, it stays, and if not, the
             // switch refuses to overwrite it. What is of another kind is a difference of its own.
-            // A side of a conflict is not shown where the user has something of its name.
-            let same = |stat: FileStat| {
-                (stat.kind == FileKind::Dir) != after.is_some_and(is_file)
-                    || shown.is_side(path.as_bytes())
+            let same = |stat: FileStat| (stat.kind == FileKind::Dir) != after.is_some_and(is_file);
+            // A side of a conflict is not shown where ignored files of the user have its name.
+            let is_unshown = || -> Result<bool, RepoError> {
+                let own = entry_at(repo.objects(), &now, path.as_bytes())?;
+                Ok(own.is_none() && shown.is_side(path.as_bytes()))
             };
-            match stat_at(worktree, path.as_bytes()) {
-                Ok(stat) if stat.is_some_and(same) => return,
-                Ok(_) => {}
+            let stays = stat_at(worktree, path.as_bytes()).and_then(|stat| match stat {
+                Some(stat) => Ok(same(stat) || is_unshown()?),
+                None => Ok(false),
+            });
+            match stays {
+                Ok(true) => return,
+                Ok(false) => {}
                 Err(e) => drop(failed.get_or_insert(e)),
             }
         }
