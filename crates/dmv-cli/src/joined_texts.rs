@@ -26,6 +26,11 @@ pub fn takes_joined(arg: &clap::Arg) -> bool {
     arg.get_value_parser().type_id() == TypeId::of::<JoinedTexts>()
 }
 
+/// Returns whether a word has several joined values: nobody can type it.
+pub fn is_joined(word: &OsStr) -> bool {
+    bytes_of(word).contains(&0)
+}
+
 /// Joins values that have no zero byte.
 pub fn join(texts: &[OsString]) -> OsString {
     texts.join(OsStr::new("\0"))

@@ -12,6 +12,7 @@ use crate::command_line::what_is_wrong;
 use crate::context::Context;
 use crate::failure::{EXIT_INTERRUPTED, EXIT_OTHER, Failure};
 use crate::globals::{Color, Globals};
+use crate::joined_texts::is_joined;
 use crate::progress::{forget_stoppable, is_interrupted};
 use crate::ui::{KeptOutput, Part, Sink};
 use clap::{CommandFactory, FromArgMatches};
@@ -266,7 +267,10 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
             Ok(words) => words,
             Err(wrong) => return Outcome::Refused(wrong.code, wrong.message),
         };
-        let line = std::iter::once("dmv".into()).chain(words.iter().cloned());
+        // For the log of operations. Only commands that read take joined values, and these may be long.
+        let typed = words.iter().filter(|word| !is_joined(word)).cloned();
+        let typed = typed.collect();
+        let line = std::iter::once("dmv".into()).chain(words);
         let parsed = program.try_get_matches_from_mut(line);
         let parsed = parsed.and_then(|mut found| Cli::from_arg_matches_mut(&mut found));
         let cli = match parsed {
@@ -285,7 +289,7 @@ impl<W: Write + AsHandle + Send + 'static> Session<W> {
         };
         let sink = (!id.is_null()).then(|| self.sink(id));
         let kept = KeptOutput::new(sink, request.raw);
-        let mut context = Context::of_a_request(globals, words, self.shared.clone(), kept);
+        let mut context = Context::of_a_request(globals, typed, self.shared.clone(), kept);
         context.job = job.clone();
         let done = (self.run)(&context, &cli.command);
         if !context.only_reads() {

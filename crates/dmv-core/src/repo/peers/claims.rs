@@ -191,6 +191,10 @@ impl ClaimTable {
 
     /// Returns the claim of another device that has all of this path: it is on the path or above it.
     pub fn of_another(&self, path: &RepoPath) -> Option<&ClaimInfo> {
+        if self.claims.is_empty() {
+            // As it is most often.
+            return None;
+        }
         self.others_on(path)
             .find(|info| path.starts_with(&info.claim.path))
     }
