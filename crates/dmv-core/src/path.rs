@@ -81,7 +81,8 @@ impl AsRef<[u8]> for DiskPath {
 
 impl fmt::Display for DiskPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        escape(&self.0).fmt(f)
+        // A backslash would be doubled, as in a name.
+        escape(&platform::with_slashes(&self.0)).fmt(f)
     }
 }
 
@@ -186,6 +187,12 @@ mod tests {
             told(refused().context("read", &b"\xff\x1b"[..])),
             "cannot read \\xff\\u{1b}: permission denied"
         );
+    }
+
+    #[test]
+    fn a_path_is_shown_with_slashes() {
+        let path = DiskPath::from(Path::new("a").join("b\u{1b}"));
+        assert_eq!(path.to_string(), "a/b\\u{1b}");
     }
 
     #[test]

@@ -222,7 +222,7 @@ impl VfsFile for OsFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        platform::sync(&self.0)
     }
 
     fn settle(&self) -> io::Result<()> {

@@ -228,6 +228,11 @@ pub(crate) fn settle(file: &File) -> io::Result<()> {
     system::settle(file)
 }
 
+/// Makes a file's bytes and length durable, also if it was opened for reading only.
+pub(crate) fn sync(file: &File) -> io::Result<()> {
+    system::sync(file)
+}
+
 /// Makes the names in a directory durable.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     system::sync_dir(dir)

@@ -52,7 +52,7 @@ pub use self::file::{
 };
 pub(crate) use self::file::{
     FULL_SYNC, TIME_STEP_NANOS, can_share_blocks, has_hole, settle, share_file, share_range,
-    shared_bytes, skip_hole, snapshot, stat_at, stat_at_unfollowed, umask, unnamed_file,
+    shared_bytes, skip_hole, snapshot, stat_at, stat_at_unfollowed, sync, umask, unnamed_file,
     wait_for_write, write_mapped_pages_back,
 };
 
@@ -60,7 +60,7 @@ pub(crate) use self::holder::holder_of;
 pub use self::holder::{FileUser, Holder};
 pub use self::lock::try_lock;
 pub(crate) use self::lock::{try_lock_at, try_lock_dir, try_lock_shared, unlock};
-pub(crate) use self::name::NAMES_MAY_MEET;
+pub(crate) use self::name::{NAMES_MAY_MEET, with_slashes};
 pub use self::name::{argument_bytes, bytes_of, name_of, string_of};
 pub use self::own::{OddKind, OwnAccess, create_own_dirs, open_named, open_own, share_new};
 pub(crate) use self::own::{copy_own, share_like};

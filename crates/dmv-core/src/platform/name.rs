@@ -19,6 +19,11 @@ pub fn argument_bytes(path: &(impl AsRef<OsStr> + ?Sized)) -> Cow<'_, [u8]> {
     system::argument_bytes(path.as_ref())
 }
 
+/// Returns a path on disk with slashes, where the system separates names by another character.
+pub(crate) fn with_slashes(path: &[u8]) -> Cow<'_, [u8]> {
+    system::with_slashes(path)
+}
+
 /// Returns the name or path with these bytes. If the system has no such name, returns one that no file can
 /// have, so that each operation on it fails.
 #[inline]

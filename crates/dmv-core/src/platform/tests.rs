@@ -225,6 +225,16 @@ fn bytes_are_read_and_written_where_they_belong() -> Done {
 }
 
 #[test]
+fn a_file_that_was_opened_for_reading_is_synced_too() -> Done {
+    let temp = tempfile::tempdir()?;
+    let path = temp.path().join("f");
+    std::fs::write(&path, "x")?;
+    sync(&open_own(&path, OwnAccess::Read)?)?;
+    settle(&open_own(&path, OwnAccess::Write)?)?;
+    Ok(())
+}
+
+#[test]
 fn times_are_set_as_told() -> Done {
     let (_temp, dir) = root()?;
     let file = dir.create_file(b"f", false)?;

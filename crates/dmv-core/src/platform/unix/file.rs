@@ -132,6 +132,10 @@ pub fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(data, offset)
 }
 
+pub fn sync(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

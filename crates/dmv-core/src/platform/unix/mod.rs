@@ -37,12 +37,12 @@ pub use self::file::{
     TIME_STEP_NANOS, append_only, closed_to_others, has_hole, is_reader_gone, next_data,
     open_unfollowed, open_without_waiting, read_at, read_exact_at, readable_by_all, rename,
     same_file, set_directory_permissions, set_modified, set_permissions, stat_at,
-    stat_at_unfollowed, stat_of, sync_dir, umask, usual_permissions, wait_for_write, write_all_at,
-    write_mapped_pages_back,
+    stat_at_unfollowed, stat_of, sync, sync_dir, umask, usual_permissions, wait_for_write,
+    write_all_at, write_mapped_pages_back,
 };
 pub use self::holder::holder_of;
 pub use self::lock::{try_lock, try_lock_dir, try_lock_shared, unlock};
-pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of};
+pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of, with_slashes};
 pub use self::own_calls::{
     FULL_SYNC, clone_blocks, copy_range, is_network_disk, settle, share_blocks, shared_bytes,
     start_writeback, unnamed_file, widen_pipe,

@@ -16,6 +16,10 @@ pub fn argument_bytes(path: &OsStr) -> Cow<'_, [u8]> {
     Cow::Borrowed(path.as_bytes())
 }
 
+pub fn with_slashes(path: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Borrowed(path)
+}
+
 #[inline]
 pub fn name_of(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)

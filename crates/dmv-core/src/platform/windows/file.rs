@@ -4,7 +4,7 @@ use super::calls;
 use super::dir::{Dir, temporary_name};
 use super::disk::open_anything;
 use super::stat::from_raw;
-use crate::platform::{FileStat, FileTime};
+use crate::platform::{Cause, FileStat, FileTime, SystemError};
 use std::fs::{File, FileTimes, OpenOptions, Permissions};
 use std::io;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_APPEND_DATA, FILE_ATTRIBUTE_TEMPORARY, FILE_FLAG_BACKUP_SEMANTICS,
     FILE_FLAG_DELETE_ON_CLOSE, FILE_FLAG_OPEN_NO_RECALL, FILE_FLAG_OPEN_REPARSE_POINT,
-    FILE_GENERIC_READ, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, SYNCHRONIZE,
+    FILE_GENERIC_READ, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, FILE_WRITE_DATA, SYNCHRONIZE,
 };
 
 /// Windows counts in steps of 100 ns.
@@ -53,7 +53,18 @@ pub fn usual_permissions() -> Option<Permissions> {
 pub const FULL_SYNC: bool = false;
 
 pub fn settle(file: &File) -> io::Result<()> {
-    file.sync_data()
+    sync(file)
+}
+
+/// The system syncs only what may be written to.
+pub fn sync(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        Err(e) if SystemError::of(&e).cause() == Cause::Denied => {
+            let writable = calls::reopen(file, FILE_WRITE_DATA, FILE_FLAG_BACKUP_SEMANTICS)?;
+            File::from(writable).sync_data()
+        }
+        done => done,
+    }
 }
 
 pub fn share_blocks(_: &File, _: &Path) -> io::Result<()> {

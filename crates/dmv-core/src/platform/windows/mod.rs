@@ -31,12 +31,12 @@ pub use self::file::{
     is_reader_gone, next_data, open_unfollowed, open_without_waiting, read_at, read_exact_at,
     readable_by_all, rename, same_file, set_directory_permissions, set_modified, set_permissions,
     settle, share_blocks, shared_bytes, start_writeback, stat_at, stat_at_unfollowed, stat_of,
-    sync_dir, umask, unnamed_file, usual_permissions, wait_for_write, widen_pipe, write_all_at,
-    write_mapped_pages_back,
+    sync, sync_dir, umask, unnamed_file, usual_permissions, wait_for_write, widen_pipe,
+    write_all_at, write_mapped_pages_back,
 };
 pub use self::holder::holder_of;
 pub use self::lock::{try_lock, try_lock_dir, try_lock_shared, unlock};
-pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of};
+pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of, with_slashes};
 pub use self::process::{
     HOME_VARIABLES, by_shell, host_name, in_own_group, login_name, may_execute, stop_group,
     terminal_size,

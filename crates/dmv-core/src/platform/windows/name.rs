@@ -21,12 +21,15 @@ pub fn bytes_of(name: &OsStr) -> &[u8] {
 }
 
 pub fn argument_bytes(path: &OsStr) -> Cow<'_, [u8]> {
-    let bytes = path.as_encoded_bytes();
-    if bytes.contains(&b'\\') {
+    with_slashes(path.as_encoded_bytes())
+}
+
+pub fn with_slashes(path: &[u8]) -> Cow<'_, [u8]> {
+    if path.contains(&b'\\') {
         let slashes = |b: &u8| if *b == b'\\' { b'/' } else { *b };
-        Cow::Owned(bytes.iter().map(slashes).collect())
+        Cow::Owned(path.iter().map(slashes).collect())
     } else {
-        Cow::Borrowed(bytes)
+        Cow::Borrowed(path)
     }
 }
 
