@@ -21,6 +21,7 @@ use dmv_core::job::Cancelled;
 use dmv_core::object::ObjectError;
 use dmv_core::object::name::RepoPath;
 use dmv_core::path::{DiskPath, PathError};
+use dmv_core::platform::argument_bytes;
 #[cfg(feature = "quic")]
 use dmv_core::platform::{is_of_this_user, open_named};
 use dmv_core::refs::RefsError;
@@ -304,12 +305,18 @@ pub fn like_ssh(path: &Path) -> Option<String> {
 }
 
 /// What stands before and behind the colon of such a path.
-fn scp_parts(path: &Path) -> Option<(&str, &str)> {
-    let (host, rest) = path.to_str()?.split_once(':')?;
+fn scp_parts(path: &Path) -> Option<(String, String)> {
+    let text = String::from_utf8(argument_bytes(path).into_owned()).ok()?;
+    // A drive of Windows is no host.
+    let text = match text.as_bytes() {
+        [drive, b':', b'/', ..] if drive.is_ascii_alphabetic() => &text[3..],
+        _ => &text,
+    };
+    let (host, rest) = text.split_once(':')?;
     let host = host.rsplit('/').next()?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     let is_host = !host.is_empty() && host.chars().all(is_plain);
-    is_host.then_some((host, rest))
+    is_host.then(|| (host.to_owned(), rest.to_owned()))
 }
 
 /// What to run next.
@@ -484,6 +491,16 @@ mod tests {
         ] {
             assert!(!may_be_of_git(address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_path_as_scp_writes_it_becomes_an_address_and_a_drive_is_no_host() {
+        let like = |path: &str| like_ssh(Path::new(path));
+        assert_eq!(like("nas:/srv").as_deref(), Some("ssh://nas/srv"));
+        let below = like("C:/work/me@nas:srv/film");
+        assert_eq!(below.as_deref(), Some("ssh://me@nas/~/srv/film"));
+        assert_eq!(like("C:/work/film"), None);
+        assert_eq!(like("work/film"), None);
     }
 
     #[test]

@@ -124,8 +124,13 @@ fn put_file(
     let failed = |e| Failure::file("read", file, &e);
     let opened = open_named(file).map_err(failed)?;
     let stat = stat_of(&opened).map_err(failed)?;
+    // Where permissions do not tell who may read it, the file is not private.
+    let mode = match stat.privacy() {
+        Some(_) => stat.mode,
+        None => stat.mode | 0o044,
+    };
     let facts = FileFacts {
-        mode: stat.mode,
+        mode,
         modified: Some(stat.mtime),
     };
     files.put(path, facts, opened, &context.job)?;
