@@ -146,9 +146,16 @@ impl<'a> Before<'a> {
                 empty_dirs.insert(path.clone(), Item::EmptyDir);
             }
         }
+        let (from, to) = (self.base_files(), self.next_tree(paths));
+        // A stash of some paths leaves a directory empty that is gone on disk.
+        let went = from.keys().filter(|path| !to.contains_key(*path));
+        empty_dirs.extend(
+            went.flat_map(|path| above(path))
+                .map(|dir| (dir.to_vec(), Item::EmptyDir)),
+        );
         Aside {
-            from: self.base_files(),
-            to: self.next_tree(paths),
+            from,
+            to,
             empty_dirs,
         }
     }

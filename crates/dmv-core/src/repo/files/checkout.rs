@@ -55,7 +55,9 @@ use crate::repo::files::pending::PutAside;
 use crate::repo::files::saved::{OverwrittenFiles, set_steps, take};
 use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unfinished::Target;
-use crate::repo::files::{emptied, notes, open_worktree, pending, steps, unfinished, unwritten};
+use crate::repo::files::{
+    emptied, notes, open_worktree, pending, steps, unfinished, untracked, unwritten,
+};
 use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack::LackOf;
 use crate::subset::Subset;
@@ -416,6 +418,7 @@ pub fn switch_files<'r>(
         None => with_all_tracked(repo, tree, to.notes)?,
         Some(_) => to.notes.clone(),
     };
+    switch.decision.given_up = untracked::counting(repo, &noted, Some(to.form.stored))?;
     carry_out(&mut switch, to.force)?;
     switch.sync()?;
     switch.bring()?;

@@ -339,6 +339,7 @@ fn undo_files(
     let what = options.named();
     let to = SwitchTo {
         subset: &subset,
+        notes: &noted,
         // A redo of a wider subset takes the user's own files for edits, as the command did.
         adopts: !back,
         brings: Some(&brings),

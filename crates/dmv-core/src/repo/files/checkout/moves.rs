@@ -63,7 +63,9 @@ impl Switch<'_> {
             let Some(sources) = gone.get_mut(&same) else {
                 continue;
             };
-            let is_taken = self.decision.unshown.contains(&to) || self.is_of_others(&to);
+            let is_taken = self.decision.unshown.contains(&to)
+                || self.decision.given_up.has(&to)
+                || self.is_of_others(&to);
             // A directory goes before the file arrives, or the file is written like others.
             let there = self.stat(&to, &mut absent)?;
             if is_taken || there.is_some_and(|stat| stat.kind != FileKind::Dir) {

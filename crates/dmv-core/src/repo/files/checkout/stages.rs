@@ -17,6 +17,7 @@ use crate::repo::files::private::Private;
 use crate::repo::files::saved::{Overwrites, Return, SavedFiles};
 use crate::repo::files::seen::ScanAnswers;
 use crate::repo::files::unfinished::UnfinishedSwitches;
+use crate::repo::files::untracked::UntrackNotes;
 use crate::subset::Subset;
 use crate::worktree::checkout::ReplacedEntries;
 use crate::worktree::snapshot::Problem;
@@ -90,6 +91,8 @@ pub struct SwitchDecision {
     pub left_alone: LeftAlone,
     /// The paths that `force` overwrites: see [`saved`](crate::repo::files::saved).
     pub overwrites: Overwrites,
+    /// Files of the target that its next commit leaves out, so the switch does not bring them.
+    pub given_up: UntrackNotes,
     /// The versions beside conflicts that a forced switch ends.
     pub ended: Vec<Vec<u8>>,
     /// Entries in the place of a new entry of another kind. They are removed first.

@@ -244,8 +244,7 @@ impl<'a> Switch<'a> {
                 self.is_brought(path) || self.stays(path) || self.progress.moved.contains(path)
             };
             let at = path.as_bytes();
-            // The next commit leaves such a file out, so a larger subset does not bring it.
-            let is_given_up = !force && old.is_none() && self.request.tree.untracked.has(at);
+            let is_given_up = old.is_none() && self.decision.given_up.has(at);
             // What is in a directory has paths of its own.
             let comes = |new: &&TreeEntry| {
                 let has_place = !is_there(at) || is_dir(new) && self.has_room(at);

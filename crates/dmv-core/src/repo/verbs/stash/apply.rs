@@ -113,7 +113,7 @@ impl Repo {
         let change = Trees {
             base: Some(from),
             ours: base_tree,
-            theirs: stored.tree,
+            theirs: without(self, (from, stored.tree), &outside)?,
         };
         let held = conflicts_in(self, &tree, &stored.tree)?;
         let meeting = meet(&mut tx, &tree, (change, &held), inside, options, job)?;
@@ -256,6 +256,23 @@ fn changed_paths(
         }
     })?;
     Ok(StashChanges { inside, outside })
+}
+
+/// Returns the second tree without its changes at these paths. What is not applied must not end in conflicts either.
+fn without(
+    repo: &Repo,
+    (from, to): (ObjectId, ObjectId),
+    paths: &[RepoPath],
+) -> Result<ObjectId, RepoError> {
+    let mut edits = Edits::new();
+    for path in paths {
+        let former = entry_at(repo.objects(), &from, path.as_bytes())?;
+        edits.insert(path.clone(), former);
+    }
+    if edits.is_empty() {
+        return Ok(to);
+    }
+    Ok(edit_tree(repo.objects(), &mut &repo.made, to, &edits)?.id)
 }
 
 /// A stash merged with the files as they are.
