@@ -307,7 +307,7 @@ pub fn like_ssh(path: &Path) -> Option<String> {
 /// What stands before and behind the colon of such a path.
 fn scp_parts(path: &Path) -> Option<(String, String)> {
     let text = String::from_utf8(argument_bytes(path).into_owned()).ok()?;
-    // A drive of Windows is no host.
+    // A drive of Windows is no host. Elsewhere a host of one letter gets no hint for that.
     let text = match text.as_bytes() {
         [drive, b':', b'/', ..] if drive.is_ascii_alphabetic() => &text[3..],
         _ => &text,
@@ -497,10 +497,10 @@ mod tests {
     fn a_path_as_scp_writes_it_becomes_an_address_and_a_drive_is_no_host() {
         let like = |path: &str| like_ssh(Path::new(path));
         assert_eq!(like("nas:/srv").as_deref(), Some("ssh://nas/srv"));
-        let below = like("C:/work/me@nas:srv/film");
+        let below = like("C:/films/me@nas:srv/film");
         assert_eq!(below.as_deref(), Some("ssh://me@nas/~/srv/film"));
-        assert_eq!(like("C:/work/film"), None);
-        assert_eq!(like("work/film"), None);
+        assert_eq!(like("C:/films/a"), None);
+        assert_eq!(like("films/a"), None);
     }
 
     #[test]
