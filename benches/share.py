@@ -139,7 +139,7 @@ def row(kind, what, runs, base, peak, bytes_of_content):
 
 
 def copies(kind, bench, mib, reps):
-    data, repo, files = bench.at('data'), bench.at('repo'), 4
+    data, repo, films, files = bench.at('data'), bench.at('repo'), bench.at('repo', 'films'), 4
     os.makedirs(data)
     size = mib // files * MIB
     for n in range(files):
@@ -164,7 +164,7 @@ def copies(kind, bench, mib, reps):
     for rep in range(reps):
         # The worktree's files are copies, so that nothing shares blocks with the data.
         def worktree():
-            copy(everything, data, 'repo')
+            copy(everything, data, 'repo/films')
             bench.run('init', repo)
             call(['sync', '-f', bench.place])
 
@@ -172,7 +172,7 @@ def copies(kind, bench, mib, reps):
         note('commit', lambda: bench.run('commit', '-m', 'one', cwd=repo))
         remove('repo')
         worktree()
-        forget_all(repo, everything)
+        forget_all(films, everything)
         note('commit, not cached', lambda: bench.run('commit', '-m', 'one', cwd=repo))
         note('cp all', lambda: copy(everything, data, 'copy'))
         remove('copy')
@@ -180,7 +180,7 @@ def copies(kind, bench, mib, reps):
         note('cp all, not cached', lambda: copy(everything, data, 'copy'))
         remove('copy')
         for name in half:
-            fill(os.path.join(repo, name), size, f'{rep} {name}')
+            fill(os.path.join(films, name), size, f'{rep} {name}')
         bench.run('commit', '-m', 'two', cwd=repo)
         note('checkout', lambda: bench.run('checkout', '@~1', cwd=repo))
         with bench.sampling():
@@ -188,11 +188,15 @@ def copies(kind, bench, mib, reps):
         note('cp half', lambda: copy(half, data, 'copy'))
         remove('copy')
 
+        def compare(name):
+            call(['diff', '-r', films, bench.at(name, 'films')])
+            remove(name)
+
         def others(which):
             note('worktree add' + which, lambda: bench.run('worktree', 'add', bench.at('second'), '@', cwd=repo))
-            remove('second')
+            compare('second')
             note('clone' + which, lambda: bench.run('clone', repo, bench.at('clone')))
-            remove('clone')
+            compare('clone')
 
         others('')
         with bench.sampling():

@@ -137,7 +137,9 @@ fn add_worktree(repo: &Repo, dir: PathBuf, commit: ObjectId) -> Done<usize> {
 
 fn restore(repo: &Repo, from: Option<ObjectId>, name: &str) -> Done {
     let mut path = RepoPath::root();
-    path.push(&SafeName::new(name.as_bytes())?)?;
+    for name in name.split('/') {
+        path.push(&SafeName::new(name.as_bytes())?)?;
+    }
     let (settings, job) = (Default::default(), Job::default());
     repo.restore(from, &[path], &settings, request("restore"), &job)?;
     Ok(())
@@ -157,7 +159,7 @@ fn packs_worktrees_and_checkouts_have_one_copy_on_the_disk() -> Done {
             continue;
         };
         let (place, bytes) = (image.place()?, Rng::new(1).bytes(FILE_BYTES));
-        place.write("one", &bytes)?;
+        place.write("new/one", &bytes)?;
         let before = image.used()?;
         let first = place.commit("one")?;
         let less_than = |since: u64, bytes: u64, what: &str| -> Done<u64> {
@@ -174,11 +176,11 @@ fn packs_worktrees_and_checkouts_have_one_copy_on_the_disk() -> Done {
         let second_tree = image.root().join("two");
         assert_eq!(add_worktree(&place.repo, second_tree.clone(), first)?, 0);
         let before = less_than(before, part + BESIDE_BYTES, "a worktree")?;
-        assert!(fs::read(second_tree.join("one"))? == bytes);
+        assert!(fs::read(second_tree.join("new/one"))? == bytes);
 
-        fs::remove_file(place.dir.path().join("one"))?;
-        restore(&place.repo, None, "one")?;
-        assert!(fs::read(place.dir.path().join("one"))? == bytes);
+        fs::remove_file(place.dir.path().join("new/one"))?;
+        restore(&place.repo, None, "new/one")?;
+        assert!(fs::read(place.dir.path().join("new/one"))? == bytes);
         let before = less_than(before, part + BESIDE_BYTES, "a restored file")?;
 
         // What is moved to other packs is shared as before.
@@ -191,7 +193,7 @@ fn packs_worktrees_and_checkouts_have_one_copy_on_the_disk() -> Done {
         less_than(before, 2 * part + BESIDE_BYTES, "a repack")?;
         place.is_sound()?;
         assert!(content(&place.again()?, &second, "two")? == Some(more));
-        assert!(content(&place.again()?, &second, "one")? == Some(bytes));
+        assert!(content(&place.again()?, &second, "new/one")? == Some(bytes));
     }
     Ok(())
 }
@@ -236,6 +238,9 @@ fn sharing_can_be_switched_off_and_required() -> Done {
     Ok(())
 }
 
+/// The file that is edited. A checkout makes its directory.
+const EDITED: &str = "new/file";
+
 /// A file that is edited, and what it had in each commit.
 struct Edited {
     place: Place,
@@ -245,7 +250,7 @@ struct Edited {
 
 impl Edited {
     fn path(&self) -> PathBuf {
-        self.place.dir.path().join("file")
+        self.place.dir.path().join(EDITED)
     }
 
     /// Changes the file in one of the ways of programs.
@@ -279,7 +284,7 @@ impl Edited {
             _ => {
                 let nth = self.rng.below(self.commits.len().max(1) as u64) as usize;
                 if let Some((id, _)) = self.commits.get(nth) {
-                    restore(&self.place.again()?, Some(*id), "file")?;
+                    restore(&self.place.again()?, Some(*id), EDITED)?;
                 }
             }
         }
@@ -297,9 +302,18 @@ impl Edited {
         self.place.is_sound()?;
         let repo = self.place.again()?;
         for (id, expected) in &self.commits {
-            let found = content(&repo, id, "file")?.ok_or("it was committed")?;
+            let found = content(&repo, id, EDITED)?.ok_or("it was committed")?;
             assert_eq!(blake3::hash(&found), *expected, "{id}");
         }
+        let Some((id, expected)) = self.commits.last() else {
+            return Ok(());
+        };
+        let beside = self.place.dir.path().parent().ok_or("a directory")?;
+        let temp = TempDir::new_in(beside)?;
+        let tree = temp.path().join("tree");
+        assert_eq!(add_worktree(&repo, tree.clone(), *id)?, 0);
+        let written = fs::read(tree.join(EDITED))?;
+        assert_eq!(blake3::hash(&written), *expected, "a worktree of {id}");
         Ok(())
     }
 }
@@ -312,7 +326,7 @@ fn edits_of_a_shared_file_change_nothing_that_was_committed() -> Done {
             continue;
         };
         let (place, mut rng) = (image.place()?, Rng::new(seed));
-        place.write("file", &rng.bytes(5 << 20))?;
+        place.write(EDITED, &rng.bytes(5 << 20))?;
         let commits = Vec::new();
         let mut edited = Edited {
             place,
@@ -334,7 +348,7 @@ fn edits_of_a_shared_file_change_nothing_that_was_committed() -> Done {
                 let len = fs::metadata(edited.path())?.len();
                 if len < (4 << 20) || image.used()? > IMAGE_BYTES / 2 {
                     edited.place = image.place()?;
-                    edited.place.write("file", &edited.rng.bytes(5 << 20))?;
+                    edited.place.write(EDITED, &edited.rng.bytes(5 << 20))?;
                     edited.commits.clear();
                     edited.commit()?;
                 }
@@ -453,7 +467,7 @@ fn a_checked_sample_gives_the_same_files_and_shares_the_same_blocks() -> Done {
         let mut bytes = rng.bytes(FILE_BYTES);
         // A part that compresses lies elsewhere in the packs.
         bytes[9_000_000..10_000_000].fill(7);
-        place.write("one", &bytes)?;
+        place.write("new/one", &bytes)?;
         let small = rng.bytes(5 << 20);
         place.write("two", &small)?;
         let commit = place.commit("both")?;
@@ -462,7 +476,7 @@ fn a_checked_sample_gives_the_same_files_and_shares_the_same_blocks() -> Done {
         assert_eq!(add_worktree(&repo, tree.clone(), commit)?, 0);
         let more = image.used()? - before;
         assert!(more < 2 * BESIDE_BYTES, "{kind}: {more}");
-        assert!(fs::read(tree.join("one"))? == bytes, "{kind}");
+        assert!(fs::read(tree.join("new/one"))? == bytes, "{kind}");
         assert!(fs::read(tree.join("two"))? == small, "{kind}");
     }
     Ok(())

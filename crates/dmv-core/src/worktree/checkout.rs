@@ -37,6 +37,7 @@ pub use self::piece::{Content, Piece, Sink};
 pub(crate) use self::replaced::ReplacedEntries;
 
 use self::meeting::{respell, why_refused};
+use self::piece::Target;
 use self::replaced::give_back;
 use super::properties::set_xattrs;
 use super::statcache::trusted_fingerprint;
@@ -48,7 +49,6 @@ use crate::object::tree::Xattrs;
 use crate::path::PathError;
 use crate::platform::{Cause, cause_of, set_modified};
 use crate::threads::{cores, start_in};
-use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io;
@@ -57,11 +57,6 @@ use std::sync::{Arc, Mutex};
 
 /// Entries of one directory that a thread handles at a time.
 const BATCH: usize = 1024;
-
-/// Bytes of a file after which the system is asked to start writing to the medium.
-const WRITEBACK_BYTES: u64 = 8 << 20;
-/// Bytes at the end of a file from which on the same is worth its time.
-const LAST_BYTES: u64 = 1 << 20;
 
 use self::piece::BoxError;
 /// The steps to carry out, in this order. Each list is sorted by directory.
@@ -517,45 +512,6 @@ fn make_dir(parent: &SafeDir, name: &[u8], private: bool) -> Result<bool, Refusa
     }
 }
 
-fn fill<B>(
-    dir: &SafeDir,
-    name: &[u8],
-    file: &File,
-    blob: &B,
-    content: &dyn Content<B>,
-    cancel: &AtomicBool,
-) -> Result<u64, Refusal> {
-    let mut failed = None;
-    let (mut written, mut begun) = (0u64, 0u64);
-    let result = content.write_blob(blob, &mut |piece| {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        // The final sync then has little left to do.
-        if written - begun >= WRITEBACK_BYTES {
-            start_writeback(file, begun, written - begun);
-            begun = written;
-        }
-        match piece.write(file, written) {
-            Ok(()) => written += piece.bytes(),
-            Err(e) => {
-                let kind = e.kind();
-                failed = matches!(piece, Piece::Read(..)).then_some(e);
-                return Err(kind.into());
-            }
-        }
-        Ok(())
-    });
-    // Small files are left to the final sync.
-    if result.is_ok() && written - begun >= LAST_BYTES {
-        start_writeback(file, begun, written - begun);
-    }
-    match failed {
-        Some(e) => Err(dir.error("write", name, e).into()),
-        None => result.map(|()| written).map_err(Refusal::Content),
-    }
-}
-
 /// Puts single entries in place.
 struct EntryWriter<'a, B> {
     content: &'a dyn Content<B>,
@@ -597,7 +553,8 @@ impl<B> EntryWriter<'_, B> {
         cancel: &AtomicBool,
     ) -> Result<PlacedEntry, Refusal> {
         let before = check_replaced(dir, name, new.replaces)?;
-        let direct = fresh && before.is_none();
+        // A file that only grows can share no blocks.
+        let direct = fresh && before.is_none() && !self.content.may_share(&new.blob);
         let (file, created) = if direct {
             (
                 dir.create_growing(name, new.exec).map_err(occupied)?,
@@ -621,7 +578,13 @@ impl<B> EntryWriter<'_, B> {
             }
             let lacks_xattrs = !set_xattrs(&file, &new.xattrs);
             ours = Some(stat(&file)?);
-            let written = fill(dir, name, &file, &new.blob, self.content, cancel)?;
+            let target = Target {
+                dir,
+                name,
+                file: &file,
+                grows: direct,
+            };
+            let written = target.fill(&new.blob, self.content, cancel)?;
             let mut complete = stat(&file)?;
             if complete.size != written {
                 return Err(Refusal::Changed);

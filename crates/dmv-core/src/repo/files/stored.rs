@@ -99,7 +99,7 @@ impl<'a> StoreContent<'a> {
 
     fn pump(&self, blob: Blob, emit: &mut Emit<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
         let chunks = BlobChunks::new(self.repo.objects(), blob);
-        let shares = blob.size >= SHARED_FROM_BYTES && self.repo.store.may_share_blocks();
+        let shares = self.may_share(&blob);
         let mut batch = Batch::default();
         if shares {
             self.pump_shared(chunks, &mut batch, emit)?;
@@ -199,6 +199,10 @@ impl<'a> StoreContent<'a> {
 }
 
 impl Content<Blob> for StoreContent<'_> {
+    fn may_share(&self, blob: &Blob) -> bool {
+        blob.size >= SHARED_FROM_BYTES && self.repo.store.may_share_blocks()
+    }
+
     fn write_blob(
         &self,
         blob: &Blob,
@@ -221,9 +225,14 @@ impl Content<Blob> for StoreContent<'_> {
                     Ok(())
                 })
             })?;
-            let mut written = Ok(());
+            let (mut written, mut has_length) = (Ok(()), false);
             for batch in &full_out {
-                written = self.write(&batch, sink);
+                if batch.place.is_some() && !has_length {
+                    // If each piece made the file longer, XFS would prepare its new end to be zeroed.
+                    written = sink(Piece::Length(blob.size)).map_err(Into::into);
+                    has_length = true;
+                }
+                written = written.and_then(|()| self.write(&batch, sink));
                 if written.is_err() {
                     break;
                 }
@@ -244,6 +253,10 @@ pub struct CountingWriter<'a> {
 }
 
 impl Content<Blob> for CountingWriter<'_> {
+    fn may_share(&self, blob: &Blob) -> bool {
+        self.inner.may_share(blob)
+    }
+
     fn write_blob(
         &self,
         blob: &Blob,

@@ -1,6 +1,7 @@
 //! What plans do, and what they refuse.
 
 use super::*;
+use crate::platform::Origin;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -72,6 +73,56 @@ impl Content<&'static str> for Unseen<'_> {
             Ok(sink(Piece::Read(blob.as_bytes(), None))?)
         }
     }
+}
+
+/// Content that another file has, too, at the same places of blocks. It comes in pieces that end within blocks.
+struct Elsewhere<'a> {
+    bytes: &'a [u8],
+    file: &'a File,
+    is_shared: bool,
+}
+
+impl Content<&'static str> for Elsewhere<'_> {
+    fn write_blob(&self, _: &&'static str, sink: &mut Sink<'_>) -> Result<(), BoxError> {
+        let (file, mut at) = (self.file, 0);
+        for bytes in self.bytes.chunks(10_001) {
+            sink(Piece::Read(bytes, Some(Origin { file, at })))?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn may_share(&self, _: &&'static str) -> bool {
+        self.is_shared
+    }
+}
+
+#[test]
+fn bytes_that_another_file_has_stay_in_order() -> Result {
+    let bytes: Vec<u8> = (0..30_000u32).flat_map(u32::to_le_bytes).collect();
+    for is_shared in [false, true] {
+        let temp = tempfile::tempdir()?;
+        let root = SafeDir::open_root(temp.path())?;
+        std::fs::write(temp.path().join("other"), &bytes)?;
+        let content = Elsewhere {
+            bytes: &bytes,
+            file: &File::open(temp.path().join("other"))?,
+            is_shared,
+        };
+        let plan = Plan {
+            make_dirs: vec![b"new".to_vec()],
+            files: vec![file("f", ""), file("new/f", "")],
+            ..Plan::default()
+        };
+        let (cancel, replaced) = (AtomicBool::new(false), ReplacedEntries::new(&root));
+        let report = apply_plan(&root, &plan, &content, 1, &cancel, &replaced)?;
+        assert_eq!(refusals(&report), [""; 0]);
+        for path in ["f", "new/f"] {
+            let found = std::fs::read(temp.path().join(path))?;
+            assert!(found == bytes, "{path}, shared: {is_shared}");
+        }
+    }
+    Ok(())
 }
 
 #[test]
