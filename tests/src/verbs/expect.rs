@@ -9,6 +9,7 @@ use super::site::{KnownCommit, Site, WorkState, World};
 use super::verb::Verb;
 use crate::scratch::{Files, Item};
 use dmv_core::hash::ObjectId;
+use dmv_core::subset::Extent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -536,6 +537,10 @@ impl<'a> Before<'a> {
             return None;
         }
         if moves.is_empty() || moves.iter().any(is_odd) || !self.work.has(to) {
+            return None;
+        }
+        // A directory cannot move to a place that the subset has only a part of.
+        if !self.disk.contains_key(from) && self.work.subset.extent(to) != Extent::All {
             return None;
         }
         let mut disk = self.disk.clone();
