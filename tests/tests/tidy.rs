@@ -18,6 +18,8 @@ mod groups;
 mod hints;
 #[path = "tidy/methods.rs"]
 mod methods;
+#[path = "tidy/mutations.rs"]
+mod mutations;
 #[path = "tidy/names.rs"]
 mod names;
 #[path = "tidy/opening.rs"]
@@ -40,6 +42,7 @@ use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
 use hints::{commands, open_command_lines};
 use methods::{methods_of, uses_within_repo};
+use mutations::{mutations, names_in, tiers};
 use names::participles;
 use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
@@ -723,21 +726,11 @@ fn tests_that_pages_name_exist() {
 }
 
 #[test]
-fn mutations_change_text_that_exists() {
+fn mutations_and_tiers_name_what_exists() {
     let files = tree();
-    let mut complaints = Vec::new();
-    let blocks = files["tests/mutants.txt"].split("\n@ ").skip(1);
-    for block in blocks {
-        let mut lines = block.lines();
-        let (name, file, text) = (lines.next(), lines.next(), lines.next());
-        let (Some(name), Some(file), Some(text)) = (name, file, text) else {
-            complaints.push(format!("tests/mutants.txt: {block} is not complete"));
-            continue;
-        };
-        if !files.get(file).is_some_and(|code| code.contains(text)) {
-            complaints.push(format!("tests/mutants.txt: {name}: {file} lacks its text"));
-        }
-    }
+    let names = names_in(&files);
+    let mut complaints = mutations(&files["tests/mutants.txt"], &files, &names);
+    complaints.extend(tiers(&files["tests/tier.sh"], &names));
     pass(complaints);
 }
 
