@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How often a request is repeated, and for how long in all.
+/// How often a request is repeated, and for how long in all. A user with less patience waits less.
 const REPEATS: usize = 8;
 const REPEAT_TIME: Duration = Duration::from_secs(240);
 /// Connections that stay open for the next requests.
@@ -149,7 +149,7 @@ impl Maker<'_> {
         let builder = AmazonS3Builder::new()
             .with_bucket_name(&self.address.bucket)
             .with_region(&region)
-            .with_retry(retry(once))
+            .with_retry(self.retry(once))
             .with_http_connector(counting);
         let with_keys = credentials::apply(builder, source, self.env, &region, &options);
         let mut builder = with_keys.map_err(|e| self.unusable(&e))?;
@@ -170,10 +170,22 @@ impl Maker<'_> {
         builder.build().map_err(|e| self.unusable(&e))
     }
 
+    fn retry(&self, once: bool) -> RetryConfig {
+        RetryConfig {
+            backoff: BackoffConfig {
+                init_backoff: Duration::from_millis(100),
+                max_backoff: Duration::from_secs(20),
+                base: 2.,
+            },
+            max_retries: if once { 0 } else { REPEATS },
+            retry_timeout: self.settings.patience.min(REPEAT_TIME),
+        }
+    }
+
     fn google(&self, once: bool) -> Result<GoogleCloudStorage, NetError> {
         let mut builder = GoogleCloudStorageBuilder::from_env()
             .with_bucket_name(&self.address.bucket)
-            .with_retry(retry(once))
+            .with_retry(self.retry(once))
             .with_http_connector(self.counting.clone());
         if let Some(endpoint) = &self.settings.endpoint {
             builder = builder.with_config(GoogleConfigKey::BaseUrl, endpoint);
@@ -185,7 +197,7 @@ impl Maker<'_> {
     fn azure(&self, once: bool) -> Result<MicrosoftAzure, NetError> {
         let mut builder = MicrosoftAzureBuilder::from_env()
             .with_container_name(&self.address.bucket)
-            .with_retry(retry(once))
+            .with_retry(self.retry(once))
             .with_http_connector(self.counting.clone());
         if let Some(endpoint) = &self.settings.endpoint {
             builder = builder.with_config(AzureConfigKey::Endpoint, endpoint);
@@ -216,7 +228,7 @@ impl Maker<'_> {
         let options = self.options(bundle.as_deref())?.with_allow_http(is_plain);
         let builder = HttpBuilder::new()
             .with_url(format!("{scheme}://{}", self.address.bucket))
-            .with_retry(retry(once))
+            .with_retry(self.retry(once))
             .with_client_options(options)
             .with_http_connector(self.counting.clone());
         builder.build().map_err(|e| self.unusable(&e))
@@ -295,18 +307,6 @@ pub fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
         return Err("it contains more than a host, a port and a path");
     }
     dmv_net::transport::check_host(host)
-}
-
-fn retry(once: bool) -> RetryConfig {
-    RetryConfig {
-        backoff: BackoffConfig {
-            init_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(20),
-            base: 2.,
-        },
-        max_retries: if once { 0 } else { REPEATS },
-        retry_timeout: REPEAT_TIME,
-    }
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ fn add(place: &Place, web: &Web, exit: i32) -> Outcome<String> {
 
 #[test]
 fn a_store_that_refuses_is_explained_and_no_remote_is_added() -> Outcome {
-    let place = place()?;
+    let mut place = place()?;
+    place.env.push(("DMV_NET_PATIENCE", "1".into()));
     // A store that refuses is explained.
     let error = |status: &'static str, code: &str| {
         let body = format!("<Error><Code>{code}</Code><Message>so it is</Message></Error>");

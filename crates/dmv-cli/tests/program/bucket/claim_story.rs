@@ -86,7 +86,7 @@ fn three_people_and_a_bucket_live_the_story_of_the_page() -> Outcome {
         person.env.push(("DMV_USER_NAME", name.into()));
         Ok(person)
     };
-    let (ada, bob, eve) = (person("Ada")?, person("Bob")?, person("Eve")?);
+    let (ada, bob, mut eve) = (person("Ada")?, person("Bob")?, person("Eve")?);
     ada.ok(&["init"])?;
     gateway.add(&ada, "origin", BUCKET)?;
     for scene in ["rock", "tree", "sea"] {
@@ -109,8 +109,10 @@ fn three_people_and_a_bucket_live_the_story_of_the_page() -> Outcome {
         &settings,
         known.replace(&gateway.endpoint, "http://127.0.0.1:1"),
     )?;
+    eve.env.push(("DMV_NET_PATIENCE", "1".into()));
     story.tell(&eve, 0, &["claim", "scenes/tree.psd", "scenes/sea.psd"])?;
     story.tell(&eve, 0, &["claims"])?;
+    eve.env.pop();
     bob.ok(&["claim", "scenes/tree.psd"])?;
     fs::write(&settings, known)?;
     story.tell(&eve, 0, &["fetch"])?;

@@ -98,7 +98,7 @@ fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
     let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
     let plain = Reply::new("404 Not Found", "404 page not found\n");
-    // A page may be gone soon, so each command asks again for ten seconds: all wait at the same time.
+    // A page may be gone soon, so each command asks again as long as it has patience: all wait at the same time.
     std::thread::scope(|scope| {
         for (page, command) in [
             (page, COMMANDS[0]),
@@ -107,7 +107,8 @@ fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
         ] {
             scope.spawn(move || {
                 let web = Web::start(move |_| page.clone()).expect("a port is free");
-                let place = with_remote(&web).expect("a repository is made");
+                let mut place = with_remote(&web).expect("a repository is made");
+                place.env.push(("DMV_NET_PATIENCE", "1".into()));
                 let said = place.fails(13, command).expect("the program runs");
                 assert!(said.contains("a web page came"), "{command:?}: {said}");
                 assert!(said.contains("hint: log in to the network"), "{said}");
