@@ -8,7 +8,6 @@ mod ambiguous;
 mod api;
 mod at_a_glance;
 mod beside;
-mod beside_conflicts;
 mod bisect;
 mod blame;
 #[cfg(feature = "store")]
