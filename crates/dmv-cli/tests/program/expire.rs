@@ -45,13 +45,13 @@ fn cat(place: &Place, repo: &str, what: &str) -> Outcome<Vec<u8>> {
 }
 
 #[test]
-fn of_40_versions_of_a_folder_five_take_space_and_all_commits_verify() -> Outcome {
-    let place = place(40, "/renders/** keep=last:5\n")?;
+fn of_12_versions_of_a_folder_five_take_space_and_all_commits_verify() -> Outcome {
+    let place = place(12, "/renders/** keep=last:5\n")?;
     let dry = place.records(&["-C", "film", "expire", "--dry-run", "--json"])?;
     let done = place.records(&["-C", "film", "expire", "--json"])?;
-    let of = |path: &str, bytes: u64| json!({"path": path, "versions": 35, "bytes": bytes, "rule": "last:5"});
-    assert_eq!(done[0], of("renders/a.exr", 35 * 40_000));
-    assert_eq!(done[1], of("renders/b.exr", 35 * 20_000));
+    let of = |path: &str, bytes: u64| json!({"path": path, "versions": 7, "bytes": bytes, "rule": "last:5"});
+    assert_eq!(done[0], of("renders/a.exr", 7 * 40_000));
+    assert_eq!(done[1], of("renders/b.exr", 7 * 20_000));
     assert_eq!(done, dry);
     assert_eq!(done.len(), 2);
     place.ok(&["-C", "film", "gc", "--grace", "0"])?;
@@ -60,48 +60,45 @@ fn of_40_versions_of_a_folder_five_take_space_and_all_commits_verify() -> Outcom
     assert!(now <= 5 * 60_000 * 105 / 100, "{stats}");
 
     let report = verified(&place, "film")?;
-    assert_eq!(report["expired"][0]["versions"], 70, "{report}");
+    assert_eq!(report["expired"][0]["versions"], 14, "{report}");
     assert_eq!(report["expired"][0]["rule"], "last:5");
     let log = place.records(&["-C", "film", "log", "--json"])?;
-    assert_eq!(log.len(), 40);
-    let listed = place.records(&["-C", "film", "ls", "@~20:renders", "--json"])?;
+    assert_eq!(log.len(), 12);
+    let listed = place.records(&["-C", "film", "ls", "@~10:renders", "--json"])?;
     assert_eq!(listed[0]["size"], 40_000);
     assert_eq!(listed[0]["expired"]["pattern"], "/renders/**");
-    let long = place.ok(&["-C", "film", "ls", "-l", "@~20:renders"])?;
+    let long = place.ok(&["-C", "film", "ls", "-l", "@~10:renders"])?;
     assert!(long.contains("by keep=last:5 (/renders/**)"), "{long}");
     let status = place.json(&["-C", "film", "status", "--json"])?;
-    assert_eq!(status["partial"]["expired"], 70, "{status}");
+    assert_eq!(status["partial"]["expired"], 14, "{status}");
     assert_eq!(status["expired"], report["expired"]);
     let plain = place.ok(&["-C", "film", "status"])?;
     assert!(!plain.contains("keep="), "{plain}");
     let verbose = place.ok(&["-C", "film", "status", "-v"])?;
-    assert!(verbose.contains("\n  70 versions expired 20"), "{verbose}");
+    assert!(verbose.contains("\n  14 versions expired 20"), "{verbose}");
     assert!(
         verbose.contains(" by keep=last:5 (/renders/**)\n"),
         "{verbose}"
     );
     assert_eq!(
         cat(&place, "film", "@~4:renders/a.exr")?,
-        noise(2 * 35, 40_000)
+        noise(2 * 7, 40_000)
     );
-    assert_eq!(cat(&place, "film", "@~39:notes")?, b"notes");
+    assert_eq!(cat(&place, "film", "@~11:notes")?, b"notes");
 
     // A clone of it says what it lacks, and an expired file comes from the archive.
     let clone = place.json(&["clone", "film", "copy", "--json"])?;
-    assert_eq!(clone["expired"], 70, "{clone}");
-    assert_eq!(clone["partial"]["expired"], 70, "{clone}");
+    assert_eq!(clone["expired"], 14, "{clone}");
+    assert_eq!(clone["partial"]["expired"], 14, "{clone}");
     verified(&place, "copy")?;
-    let gone = place.fails(6, &["-C", "copy", "cat", "@~20:renders/a.exr"])?;
+    let gone = place.fails(6, &["-C", "copy", "cat", "@~10:renders/a.exr"])?;
     assert!(gone.contains("by keep=last:5 (/renders/**)"), "{gone}");
     place.ok(&["-C", "copy", "remote", "add", "nas", "../nas"])?;
-    assert_eq!(
-        cat(&place, "copy", "@~20:renders/a.exr")?,
-        noise(2 * 19, 40_000)
-    );
-    let got = place.json(&["-C", "film", "get", "@~20:renders/a.exr", "--json"])?;
+    assert_eq!(cat(&place, "copy", "@~10:renders/a.exr")?, noise(2, 40_000));
+    let got = place.json(&["-C", "film", "get", "@~10:renders/a.exr", "--json"])?;
     assert_eq!(got["bytes"], 40_000);
     let report = verified(&place, "film")?;
-    assert_eq!(report["expired"][0]["versions"], 69, "{report}");
+    assert_eq!(report["expired"][0]["versions"], 13, "{report}");
     Ok(())
 }
 

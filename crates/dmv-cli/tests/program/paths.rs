@@ -38,6 +38,9 @@ const COMMANDS: &[&[&str]] = &[
     &["expire", "--dry-run", "PATH"],
 ];
 
+/// Commands that change nothing that another one answers about: all of their runs are in one copy.
+const LOOKS: [&str; 6] = ["diff", "log", "ls", "cat", "blame", "du"];
+
 /// The sorts of paths. `ROOT` stands for the worktree.
 const KINDS: &[(&str, &[&str])] = &[
     ("a file", &["f"]),
@@ -101,8 +104,24 @@ fn template() -> Outcome<Place> {
     Ok(place)
 }
 
-fn copied(template: &Place) -> Outcome<TempDir> {
-    let copy = temp_dir()?;
+/// A copy of the template, which can be removed at its end whatever was locked in it.
+struct TemplateCopy(TempDir);
+
+impl TemplateCopy {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for TemplateCopy {
+    fn drop(&mut self) {
+        let locked = self.path().join("work/locked");
+        let _ = fs::set_permissions(locked, Permissions::from_mode(0o755));
+    }
+}
+
+fn copied(template: &Place) -> Outcome<TemplateCopy> {
+    let copy = TemplateCopy(temp_dir()?);
     let mut command = Command::new("cp");
     command
         .arg("-a")
@@ -176,16 +195,19 @@ fn table(
     let mut out = String::new();
     for words in COMMANDS {
         out += &format!("dmv {}\n", words.join(" "));
+        let mut last = None;
         for (kind, paths) in kinds {
-            let copy = copied(&template)?;
-            prepare(copy.path())?;
+            let copy = match last.take().filter(|_| LOOKS.contains(&words[0])) {
+                Some(copy) => copy,
+                None => {
+                    let copy = copied(&template)?;
+                    prepare(copy.path())?;
+                    copy
+                }
+            };
             let done = run(copy.path(), program, words, paths)?;
             out += &format!("  {kind:<27}{}\n", told(&template, copy.path(), &done));
-            // So that the copy can be removed.
-            let _ = fs::set_permissions(
-                copy.path().join("work/locked"),
-                Permissions::from_mode(0o755),
-            );
+            last = Some(copy);
         }
     }
     Ok(out)

@@ -26,30 +26,47 @@ fn files(place: &Place) -> Outcome<Vec<String>> {
 
 #[test]
 fn names_that_some_systems_take_for_one_are_not_committed_together() -> Outcome {
-    for (first, second) in PAIRS {
-        for (one, other) in [(first, second), (second, first)] {
-            let place = place()?;
-            place.write(one, "1")?;
-            place.write(format!("d/{one}/f"), "1")?;
-            place.commit("one")?;
-            place.write(other, "2")?;
-            place.write(format!("d/{other}/f"), "2")?;
-            place.write("new", "2")?;
-            let said = place.fails(3, &["commit", "-m", "two"])?;
-            assert!(said.contains("not portable"), "{said}");
-            let mut want = vec![one.to_owned(), format!("d/{one}/f"), "new".to_owned()];
-            want.sort();
-            assert_eq!(files(&place)?, want, "{one} {other}");
-            // The name alone may change.
-            fs::remove_file(place.work().join(one))?;
-            fs::remove_dir_all(place.work().join("d").join(one))?;
-            place.ok(&["commit", "-m", "renamed"])?;
-            let mut want = vec![other.to_owned(), format!("d/{other}/f"), "new".to_owned()];
-            want.sort();
-            assert_eq!(files(&place)?, want, "{one} {other}");
+    let place = place()?;
+    // Each pair in both orders, in a directory of its own.
+    let both = |(first, second)| [(first, second), (second, first)];
+    let pairs: Vec<(usize, (&str, &str))> = PAIRS.into_iter().flat_map(both).enumerate().collect();
+    let write = |n: usize, name: &str| -> Outcome {
+        place.write(format!("{n}/{name}"), name)?;
+        place.write(format!("{n}/d/{name}/f"), name)
+    };
+    let has = |names: &[(usize, &str)]| -> Outcome {
+        let mut want = vec!["new".to_owned()];
+        for (n, name) in names {
+            want.extend([format!("{n}/{name}"), format!("{n}/d/{name}/f")]);
         }
+        want.sort();
+        assert_eq!(files(&place)?, want);
+        Ok(())
+    };
+    for (n, (one, _)) in &pairs {
+        write(*n, one)?;
     }
-    Ok(())
+    place.commit("one")?;
+    for (n, (_, other)) in &pairs {
+        write(*n, other)?;
+    }
+    place.write("new", "2")?;
+    let said = place.fails(3, &["commit", "-m", "two"])?;
+    assert!(said.contains("not portable"), "{said}");
+    has(&pairs
+        .iter()
+        .map(|(n, (one, _))| (*n, *one))
+        .collect::<Vec<_>>())?;
+    // The name alone may change.
+    for (n, (one, _)) in &pairs {
+        fs::remove_file(place.work().join(format!("{n}/{one}")))?;
+        fs::remove_dir_all(place.work().join(format!("{n}/d/{one}")))?;
+    }
+    place.ok(&["commit", "-m", "renamed"])?;
+    has(&pairs
+        .iter()
+        .map(|(n, (_, other))| (*n, *other))
+        .collect::<Vec<_>>())
 }
 
 #[test]

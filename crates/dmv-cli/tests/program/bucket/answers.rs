@@ -481,22 +481,17 @@ fn the_test_before_a_first_push_survives_lost_answers() -> Outcome {
     let proxy = Proxy::start(&gateway.endpoint)?;
     let ada = behind(&gateway, &proxy)?;
     let endpoint = proxy.endpoint();
-    for (n, fate) in [Fate::Lost, Fate::AnswerLost, Fate::Late]
-        .into_iter()
-        .enumerate()
-    {
-        for at in [0, 3] {
-            let copy = format!("copy-{n}-{at}");
-            ada.ok(&["clone", BUCKET, &copy, "--endpoint", &endpoint])?;
-            let name = format!("{copy}/file-{n}-{at}");
-            ada.write(name, copy.as_bytes())?;
-            ada.ok(&["-C", &copy, "commit", "-m", "next"])?;
-            let mut probes = vec![Fate::Ok; at];
-            probes.extend([fate, fate]);
-            proxy.plan_probes(&probes);
-            ada.ok(&["-C", &copy, "push"])?;
-            proxy.pass()?;
-        }
+    // The tests of `dmv_bucket::store::probe` lose the answers to every request.
+    for (fate, at) in [(Fate::Lost, 0), (Fate::AnswerLost, 3), (Fate::Late, 0)] {
+        let copy = format!("copy-{fate:?}");
+        ada.ok(&["clone", BUCKET, &copy, "--endpoint", &endpoint])?;
+        ada.write(format!("{copy}/file-{fate:?}"), copy.as_bytes())?;
+        ada.ok(&["-C", &copy, "commit", "-m", "next"])?;
+        let mut probes = vec![Fate::Ok; at];
+        probes.extend([fate, fate]);
+        proxy.plan_probes(&probes);
+        ada.ok(&["-C", &copy, "push"])?;
+        proxy.pass()?;
     }
     Ok(())
 }
