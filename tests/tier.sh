@@ -54,8 +54,8 @@ partial|slice,reach,subset,ops|dmv-cli|program|parts_of_a_repository_do_what_the
 interrupt|commands,job|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
 growth|merge,diff,worktree,history|dmv-cli|program|memory_and_time_grow_with_the_amount|DMV_GROWTH|500|25000|memory and time against the amount of files
 damage|store|dmv-tests|library|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks
-absent|repo,supply|dmv-cli|program|a_command_that_lacks_content_changes_nothing|DMV_ABSENT|1|1|commands that lack content, and all that only look after each of them
-odd-files|platform,fsutil,refs,store|dmv-cli|program|whatever_stands_in_the_place_of_a_file|DMV_ODD_FILES|1|1|every command with every file of .dmv in every wrong shape
+absent|repo,supply|dmv-cli|program|what_looks_needs_no_content_and_what_lacks|DMV_ABSENT|1|1|commands that lack content, and all that only look after each of them
+odd-files|platform,fsutil,refs,store|dmv-cli|program|odd_files::|DMV_ODD_FILES|1|1|every command with every file of .dmv in every wrong shape
 answers|bucket|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWERS|1|1|every pair of lost, late and refused answers of a real bucket
 ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|random ignore files beside git check-ignore
 buckets|bucket|dmv-bucket|lib|machines::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests

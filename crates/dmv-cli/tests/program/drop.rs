@@ -310,7 +310,8 @@ fn what_came_back_is_not_dropped_any_more_also_over_ssh() -> Outcome {
 }
 
 #[test]
-fn a_symlink_with_the_bytes_of_a_dropped_file_stays() -> Outcome {
+fn symlinks_stay_and_a_drop_may_want_copies_at_several_remotes() -> Outcome {
+    // A symlink with the bytes of a dropped file stays.
     let place = place()?;
     place.write("film/raw/target", "some/target/of/a/link")?;
     std::os::unix::fs::symlink("some/target/of/a/link", place.work().join("film/raw/link"))?;
@@ -329,12 +330,8 @@ fn a_symlink_with_the_bytes_of_a_dropped_file_stays() -> Outcome {
     place.ok(&["-C", "third", "push"])?;
     place.ok(&["-C", "film", "pull", "nas"])?;
     place.ok(&["-C", "film", "verify"])?;
-    Ok(())
-}
 
-#[test]
-fn a_drop_may_want_copies_at_several_remotes() -> Outcome {
-    let place = place()?;
+    // A drop may want copies at several remotes.
     place.ok(&["-C", "film", "config", "set", "drop.copies", "2"])?;
     let drop = ["-C", "film", "drop", "raw"];
     let said = place.fails(5, &drop)?;
@@ -360,7 +357,7 @@ fn a_drop_may_want_copies_at_several_remotes() -> Outcome {
     let done = place.json(&["-C", "film", "drop", "raw", "--json"])?;
     assert_eq!(
         (&done["files"], &done["peers"]),
-        (&2.into(), &serde_json::json!(["disk", "nas"]))
+        (&3.into(), &serde_json::json!(["disk", "nas"]))
     );
     let said = place.fails(20, &["-C", "film", "config", "set", "drop.copies", "0"])?;
     assert!(said.contains("a whole number, at least 1"), "{said}");

@@ -35,8 +35,30 @@ fn stored(place: &Place) -> Outcome<u64> {
 }
 
 #[test]
-fn what_undo_cannot_reach_any_more_goes_and_nothing_else() -> Outcome {
+fn what_undo_cannot_reach_goes_and_what_an_operation_keeps_is_named() -> Outcome {
     let place = place()?;
+    // The hint to forget an operation stands only where that gives something up.
+    let gc = || -> Outcome<String> { Ok(String::from_utf8(place.run(&["gc"])?.stderr)?) };
+    // A worktree is on a commit that no branch has any more.
+    place.ok(&["checkout", "-b", "render"])?;
+    place.write("render", noise(9, 2_000_000))?;
+    place.commit("render")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["worktree", "add", "--detach", "../tree", "render"])?;
+    place.ok(&["branch", "-d", "render"])?;
+    let said = gc()?;
+    assert!(said.contains("are kept for undo only"), "{said}");
+    assert!(said.contains("dmv op expire --older 90d"), "{said}");
+    assert!(!said.contains("op forget"), "{said}");
+    place.ok(&["worktree", "remove", "../tree"])?;
+    let said = gc()?;
+    let (_, id) = said.rsplit_once("dmv op forget ").ok_or(said.clone())?;
+    let told = place.ok(&["op", "forget", id.trim()])?;
+    assert!(!told.is_empty());
+    let said = String::from_utf8(place.run(&["gc", "--grace", "0"])?.stderr)?;
+    assert!(!said.contains("op forget"), "{said}");
+
+    // What undo cannot reach any more goes, and nothing else.
     place.ok(&["op", "expire", "--older", "0d"])?;
     let before = stored(&place)?;
     let dry = place.json(&["gc", "--grace", "0", "--dry-run", "--json"])?;
@@ -213,30 +235,5 @@ fn gc_waits_for_others_frees_nothing_where_something_is_damaged_and_keeps_parts(
     assert!(refused.contains("error: nothing was freed: "), "{refused}");
     assert!(refused.contains("hint: dmv verify --heal"), "{refused}");
     assert_eq!(stored(&place)?, before);
-    Ok(())
-}
-
-#[test]
-fn the_hint_to_forget_an_operation_stands_only_where_that_gives_something_up() -> Outcome {
-    let place = place()?;
-    let gc = || -> Outcome<String> { Ok(String::from_utf8(place.run(&["gc"])?.stderr)?) };
-    // A worktree is on a commit that no branch has any more.
-    place.ok(&["checkout", "-b", "render"])?;
-    place.write("render", noise(9, 2_000_000))?;
-    place.commit("render")?;
-    place.ok(&["checkout", "main"])?;
-    place.ok(&["worktree", "add", "--detach", "../tree", "render"])?;
-    place.ok(&["branch", "-d", "render"])?;
-    let said = gc()?;
-    assert!(said.contains("are kept for undo only"), "{said}");
-    assert!(said.contains("dmv op expire --older 90d"), "{said}");
-    assert!(!said.contains("op forget"), "{said}");
-    place.ok(&["worktree", "remove", "../tree"])?;
-    let said = gc()?;
-    let (_, id) = said.rsplit_once("dmv op forget ").ok_or(said.clone())?;
-    let told = place.ok(&["op", "forget", id.trim()])?;
-    assert!(!told.is_empty());
-    let said = String::from_utf8(place.run(&["gc", "--grace", "0"])?.stderr)?;
-    assert!(!said.contains("op forget"), "{said}");
     Ok(())
 }

@@ -79,7 +79,8 @@ fn damage_all_frames(place: &Place, repo: &str) -> Outcome {
 }
 
 #[test]
-fn what_directories_of_the_worktree_need_comes_back_though_they_cannot_be_read() -> Outcome {
+fn the_worktree_and_remotes_give_what_they_have_and_the_rest_is_named() -> Outcome {
+    // What directories of the worktree need comes back though they cannot be read.
     let place = place()?;
     place.ok(&["clone", "--copy", "film", "work"])?;
     // In a segment of its own: the commit and the root directory are not among the damage.
@@ -98,29 +99,8 @@ fn what_directories_of_the_worktree_need_comes_back_though_they_cannot_be_read()
     }
     is_like_film(&place, "work")?;
     place.ok(&["-C", "work", "verify", "--full"])?;
-    Ok(())
-}
 
-#[test]
-fn damaged_trees_come_back_with_the_damaged_content_below_them() -> Outcome {
-    let place = place()?;
-    damage_all_frames(&place, "copy")?;
-    place.fails(7, &["-C", "copy", "verify"])?;
-    let (exit, healed) = heal(&place, "copy")?;
-    assert_eq!(exit, Some(0), "{healed}");
-    assert!(of_type(&healed["healed"], "tree") >= 6, "{healed}");
-    assert!(of_type(&healed["healed"], "chunk") > 5, "{healed}");
-    let items = healed["healed"].as_array().ok_or("a list")?;
-    let list = items.iter().find(|item| item["type"] == "list");
-    let list = list.ok_or("a list was damaged")?;
-    assert_eq!(list["paths"][0], "deep/deeper/large");
-    assert_eq!(list["commits"][0], tip(&place, "film", "main")?.as_str());
-    is_like_film(&place, "copy")
-}
-
-#[test]
-fn what_nobody_has_is_named_with_what_needs_it() -> Outcome {
-    let place = place()?;
+    // What nobody has is named with what needs it.
     place.ok(&["clone", "--copy", "film", "other"])?;
     commit(&place, "other", "own")?;
     fs::remove_file(place.work().join("other/own"))?;
@@ -147,7 +127,24 @@ fn what_nobody_has_is_named_with_what_needs_it() -> Outcome {
 }
 
 #[test]
-fn lost_objects_come_back_with_what_lies_below_them_from_remotes_that_answer() -> Outcome {
+fn damaged_trees_come_back_with_the_damaged_content_below_them() -> Outcome {
+    let place = place()?;
+    damage_all_frames(&place, "copy")?;
+    place.fails(7, &["-C", "copy", "verify"])?;
+    let (exit, healed) = heal(&place, "copy")?;
+    assert_eq!(exit, Some(0), "{healed}");
+    assert!(of_type(&healed["healed"], "tree") >= 6, "{healed}");
+    assert!(of_type(&healed["healed"], "chunk") > 5, "{healed}");
+    let items = healed["healed"].as_array().ok_or("a list")?;
+    let list = items.iter().find(|item| item["type"] == "list");
+    let list = list.ok_or("a list was damaged")?;
+    assert_eq!(list["paths"][0], "deep/deeper/large");
+    assert_eq!(list["commits"][0], tip(&place, "film", "main")?.as_str());
+    is_like_film(&place, "copy")
+}
+
+#[test]
+fn what_is_lost_comes_back_with_what_lies_below_it() -> Outcome {
     let place = place()?;
     // Nobody is asked where that is not wanted.
     for pack in packs(&place, "copy")? {
@@ -192,6 +189,33 @@ fn lost_objects_come_back_with_what_lies_below_them_from_remotes_that_answer() -
     is_like_film(&place, "copy")?;
     let again = place.json(&["-C", "copy", "verify", "--heal", "--json"])?;
     assert_eq!(again["healed"], Value::Array(Vec::new()));
+
+    // A lost pack is told once. Its objects come back into other packs, and it stays listed until a recovery.
+    place.ok(&["-C", "film", "remote", "add", "copy", "../copy"])?;
+    let mut packs = Vec::new();
+    for entry in fs::read_dir(place.work().join("film/.dmv/packs"))? {
+        let entry = entry?;
+        packs.push((entry.metadata()?.len(), entry.path()));
+    }
+    let (_, largest) = packs.iter().max().ok_or("there are packs")?;
+    fs::remove_file(largest)?;
+    let verify = |args: &[&str]| -> Outcome<(Option<i32>, String, String)> {
+        let output = place.run(&[&["-C", "film", "verify"], args].concat())?;
+        let (out, err) = (
+            String::from_utf8(output.stdout)?,
+            String::from_utf8(output.stderr)?,
+        );
+        Ok((output.status.code(), out, err))
+    };
+    let (exit, out, err) = verify(&[])?;
+    assert_eq!(exit, Some(7), "{out}");
+    assert_eq!(out.matches("damaged: pack ").count(), 1, "{out}");
+    assert!(err.contains("hint: dmv verify --heal"), "{err}");
+    let (exit, out, _) = verify(&["--heal"])?;
+    assert_eq!(exit, Some(0), "{out}");
+    assert_eq!(out.matches("healed: the missing pack ").count(), 1, "{out}");
+    place.ok(&["-C", "film", "recover"])?;
+    assert_eq!(verify(&[])?.0, Some(0));
     Ok(())
 }
 
@@ -275,37 +299,5 @@ fn remotes_that_are_damaged_themselves_help_as_far_as_they_can() -> Outcome {
     place.ok(&["-C", "copy", "remote", "add", "second", "../second"])?;
     let (exit, healed) = heal(&place, "copy")?;
     assert_eq!(exit, Some(0), "{healed}");
-    Ok(())
-}
-
-/// The objects come back into other packs; the one that is gone stays listed until a recovery.
-#[test]
-fn a_lost_pack_is_told_once_and_with_the_way_out() -> Outcome {
-    let place = place()?;
-    place.ok(&["-C", "film", "remote", "add", "copy", "../copy"])?;
-    let mut packs = Vec::new();
-    for entry in fs::read_dir(place.work().join("film/.dmv/packs"))? {
-        let entry = entry?;
-        packs.push((entry.metadata()?.len(), entry.path()));
-    }
-    let (_, largest) = packs.iter().max().ok_or("there are packs")?;
-    fs::remove_file(largest)?;
-    let verify = |args: &[&str]| -> Outcome<(Option<i32>, String, String)> {
-        let output = place.run(&[&["-C", "film", "verify"], args].concat())?;
-        let (out, err) = (
-            String::from_utf8(output.stdout)?,
-            String::from_utf8(output.stderr)?,
-        );
-        Ok((output.status.code(), out, err))
-    };
-    let (exit, out, err) = verify(&[])?;
-    assert_eq!(exit, Some(7), "{out}");
-    assert_eq!(out.matches("damaged: pack ").count(), 1, "{out}");
-    assert!(err.contains("hint: dmv verify --heal"), "{err}");
-    let (exit, out, _) = verify(&["--heal"])?;
-    assert_eq!(exit, Some(0), "{out}");
-    assert_eq!(out.matches("healed: the missing pack ").count(), 1, "{out}");
-    place.ok(&["-C", "film", "recover"])?;
-    assert_eq!(verify(&[])?.0, Some(0));
     Ok(())
 }

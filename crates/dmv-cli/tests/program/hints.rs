@@ -32,7 +32,7 @@ const NAMES: [&[u8]; 20] = [
     b"a?{b,c}",
 ];
 
-/// Every eighth of the names. The eight tests together have each of them.
+/// Every eighth of the names. The eight parts together have each of them.
 fn names(first: usize) -> impl Iterator<Item = &'static [u8]> {
     NAMES.into_iter().skip(first).step_by(8)
 }
@@ -90,7 +90,22 @@ fn with_name(name: &[u8]) -> Outcome<Place> {
 }
 
 #[test]
-fn the_hint_of_a_commit_outside_of_the_subset_adds_that_path() -> Outcome {
+fn hints_about_files_name_that_path_and_no_other() -> Outcome {
+    a_commit_outside_of_the_subset_adds_that_path()?;
+    rm_names_the_path()?;
+    a_conflict_names_the_path()?;
+    a_path_in_place_of_a_revision_is_one()?;
+    below_the_root_it_is_the_same_path()?;
+    the_operation_log_is_pasted()
+}
+
+#[test]
+fn hints_about_absent_content_name_that_path_and_no_other() -> Outcome {
+    a_drop_removes_that_path_and_no_other()?;
+    absent_content_is_fetched()
+}
+
+fn a_commit_outside_of_the_subset_adds_that_path() -> Outcome {
     for name in names(0) {
         let place = with_name(name)?;
         place.ok(&["subset", "set", "axb"])?;
@@ -105,8 +120,7 @@ fn the_hint_of_a_commit_outside_of_the_subset_adds_that_path() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn the_note_of_a_drop_removes_that_path_and_no_other() -> Outcome {
+fn a_drop_removes_that_path_and_no_other() -> Outcome {
     for name in names(1).chain([&b"-x"[..]]) {
         let place = with_name(name)?;
         place.ok(&["clone", "--copy", ".", "../backup"])?;
@@ -132,8 +146,7 @@ fn large() -> String {
     (0..60_000).map(|n| format!("{n}\n")).collect()
 }
 
-#[test]
-fn the_hint_for_absent_content_fetches_it() -> Outcome {
+fn absent_content_is_fetched() -> Outcome {
     for name in names(2) {
         let place = with_name(name)?;
         // In a pack of its own, which a drop frees.
@@ -152,8 +165,7 @@ fn the_hint_for_absent_content_fetches_it() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn the_hints_of_rm_name_the_path() -> Outcome {
+fn rm_names_the_path() -> Outcome {
     for name in names(3) {
         let place = with_name(name)?;
         let (typed, path) = (typed(name), place.work().join(OsStr::from_bytes(name)));
@@ -183,8 +195,7 @@ fn the_hints_of_rm_name_the_path() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn the_hints_of_a_conflict_name_the_path() -> Outcome {
+fn a_conflict_names_the_path() -> Outcome {
     for name in names(4) {
         let place = with_name(name)?;
         place.ok(&["branch", "side"])?;
@@ -206,8 +217,7 @@ fn the_hints_of_a_conflict_name_the_path() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_path_in_place_of_a_revision_is_named_as_a_path() -> Outcome {
+fn a_path_in_place_of_a_revision_is_one() -> Outcome {
     for name in names(5) {
         // Those that are text, and neither options nor revisions.
         let Ok(text) = std::str::from_utf8(name) else {
@@ -229,8 +239,7 @@ fn a_path_in_place_of_a_revision_is_named_as_a_path() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn hints_in_a_directory_below_the_root_name_the_same_path() -> Outcome {
+fn below_the_root_it_is_the_same_path() -> Outcome {
     for name in names(6) {
         let place = with_name(name)?;
         let path = [b"d/", name, b"/x"].concat();
@@ -275,8 +284,7 @@ fn a_clone_of_a_path_that_looks_like_a_pattern_says_how_to_name_it() -> Outcome 
     Ok(())
 }
 
-#[test]
-fn the_operation_log_has_commands_that_can_be_pasted() -> Outcome {
+fn the_operation_log_is_pasted() -> Outcome {
     for name in names(7) {
         let place = with_name(name)?;
         write(&place, name, "edited\n")?;

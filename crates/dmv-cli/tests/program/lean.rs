@@ -51,7 +51,7 @@ fn cat(place: &Place, at: &str) -> Outcome<(Option<i32>, Vec<u8>)> {
 }
 
 #[test]
-fn a_lean_clone_has_each_file_once() -> Outcome {
+fn a_lean_clone_has_each_file_once_and_what_became_something_else_is_absent() -> Outcome {
     let place = place()?;
     assert!(packs_len(&place)? < CONTENT_BYTES / 20);
     let found = lean(&place)?;
@@ -82,6 +82,25 @@ fn a_lean_clone_has_each_file_once() -> Outcome {
     assert_eq!(cat(&place, "raw/a.mov")?, (Some(0), noise(3, 3 << 20)));
     is_away(&place, false)?;
     assert_eq!(cat(&place, "@~1:raw/a.mov")?, (Some(0), noise(1, 3 << 20)));
+
+    // A file that became something else is absent content.
+    is_away(&place, true)?;
+    let path = place.work().join("lap/raw/a.mov");
+    fs::remove_file(&path)?;
+    Command::new("mkfifo").arg(&path).status()?;
+    assert_eq!(cat(&place, "raw/a.mov")?.0, Some(6));
+    fs::remove_file(&path)?;
+    // Even where the bytes behind a link would be right.
+    fs::write(place.work().join("a.mov"), noise(3, 3 << 20))?;
+    std::os::unix::fs::symlink(place.work().join("a.mov"), &path)?;
+    assert_eq!(cat(&place, "raw/a.mov")?.0, Some(6));
+    fs::remove_file(&path)?;
+    let mut bytes = noise(3, 3 << 20);
+    bytes[2 << 20] ^= 1;
+    fs::write(&path, &bytes)?;
+    assert_eq!(cat(&place, "raw/a.mov")?.0, Some(6));
+    fs::write(&path, noise(3, 3 << 20))?;
+    assert_eq!(cat(&place, "raw/a.mov")?, (Some(0), noise(3, 3 << 20)));
     Ok(())
 }
 
@@ -116,21 +135,17 @@ fn a_command_stores_what_it_replaces_or_removes() -> Outcome {
 
 /// What only files of one worktree have, another one gets without a remote.
 #[test]
-fn a_new_worktree_needs_no_remote() -> Outcome {
+fn another_worktree_needs_no_remote_and_its_removal_stores_its_content() -> Outcome {
+    // What only files of one worktree have, another one gets without a remote.
     let place = place()?;
     is_away(&place, true)?;
     place.ok(&["-C", "lap", "worktree", "add", "../side"])?;
     let there = fs::read(place.work().join("side/raw/a.mov"))?;
     assert_eq!(there, noise(3, 3 << 20));
     place.ok(&["-C", "side", "verify", "--full"])?;
-    Ok(())
-}
 
-/// The worktree's files may be the only ones here that have their content.
-#[test]
-fn the_removal_of_another_worktree_stores_its_content() -> Outcome {
-    let place = place()?;
-    place.ok(&["-C", "lap", "worktree", "add", "../side"])?;
+    // The worktree's files may be the only ones here that have their content.
+    is_away(&place, false)?;
     place.ok(&["-C", "lap", "lean", "on"])?;
     is_away(&place, true)?;
     fs::remove_file(place.work().join("lap/raw/a.mov"))?;
@@ -175,30 +190,7 @@ fn an_edited_file_leaves_its_former_content_at_the_remote() -> Outcome {
 }
 
 #[test]
-fn a_file_that_became_something_else_is_absent_content() -> Outcome {
-    let place = place()?;
-    is_away(&place, true)?;
-    let path = place.work().join("lap/raw/a.mov");
-    fs::remove_file(&path)?;
-    Command::new("mkfifo").arg(&path).status()?;
-    assert_eq!(cat(&place, "raw/a.mov")?.0, Some(6));
-    fs::remove_file(&path)?;
-    // Even where the bytes behind a link would be right.
-    fs::write(place.work().join("a.mov"), noise(3, 3 << 20))?;
-    std::os::unix::fs::symlink(place.work().join("a.mov"), &path)?;
-    assert_eq!(cat(&place, "raw/a.mov")?.0, Some(6));
-    fs::remove_file(&path)?;
-    let mut bytes = noise(3, 3 << 20);
-    bytes[2 << 20] ^= 1;
-    fs::write(&path, &bytes)?;
-    assert_eq!(cat(&place, "raw/a.mov")?.0, Some(6));
-    fs::write(&path, noise(3, 3 << 20))?;
-    assert_eq!(cat(&place, "raw/a.mov")?, (Some(0), noise(3, 3 << 20)));
-    Ok(())
-}
-
-#[test]
-fn a_full_clone_becomes_lean_and_back() -> Outcome {
+fn a_full_clone_becomes_lean_and_back_and_one_that_was_cut_off_goes_on() -> Outcome {
     let place = place()?;
     place.ok(&["clone", "--copy", "nas", "full"])?;
     place.ok(&["-C", "full", "lean"])?;
@@ -214,12 +206,8 @@ fn a_full_clone_becomes_lean_and_back() -> Outcome {
     fs::remove_file(place.work().join("full/raw/a.mov"))?;
     place.ok(&["-C", "full", "restore", "raw/a.mov"])?;
     assert!(!place.work().join("full/.dmv/slice").exists());
-    Ok(())
-}
 
-#[test]
-fn a_lean_clone_that_was_cut_off_goes_on() -> Outcome {
-    let place = place()?;
+    is_away(&place, false)?;
     // Cut off by a remote that has lost what it has to send.
     let packs = place.work().join("nas/packs");
     let large = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|stat| stat.len() > 3 << 20);

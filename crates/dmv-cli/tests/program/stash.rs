@@ -66,45 +66,17 @@ fn a_stash_takes_all_changes_and_stashes_are_named_by_their_numbers() -> Outcome
     assert!(said.contains("nothing is stashed"), "{said}");
     let said = place.fails(2, &["stash", "pop", "stash@{x}"])?;
     assert!(said.contains("stash@{0}"), "{said}");
-    Ok(())
-}
 
-#[test]
-fn without_changes_there_is_nothing_to_stash() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "f")?;
-    place.fails(20, &["stash"])?;
-    place.commit("one")?;
-    assert_eq!(place.ok(&["stash"])?, "no changes to stash\n");
+    // Without changes there is nothing to stash, and without a commit nothing that changed.
     place.write(".dmvignore", "*.tmp\n")?;
-    place.commit("ignored")?;
+    place.commit("all")?;
+    assert_eq!(place.ok(&["stash"])?, "no changes to stash\n");
     place.write("x.tmp", "ignored")?;
     assert_eq!(place.json(&["stash", "--json"])?["stash"], json!(null));
     assert!(exists(&place, "x.tmp"));
-    Ok(())
-}
-
-#[test]
-fn no_push_sends_a_stash_and_a_recovery_keeps_it() -> Outcome {
-    let place = place()?;
-    place.ok(&["stash"])?;
-    place.ok(&["clone", ".", "../other"])?;
-    let other = place.work().join("../other");
-    let other = other.to_str().ok_or("a path")?;
-    assert_eq!(place.ok(&["-C", other, "stash", "list"])?, "");
-    place.ok(&["remote", "add", "origin", "../other"])?;
-    place.ok(&["sync"])?;
-    assert_eq!(place.ok(&["-C", other, "stash", "list"])?, "");
-    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
-        let file = place.work().join(".dmv").join(name);
-        if file.exists() {
-            fs::remove_file(file)?;
-        }
-    }
-    place.ok(&["recover"])?;
-    place.ok(&["stash", "pop"])?;
-    assert_eq!(read(&place, "a")?, lines(&[(2, "two")]));
-    place.ok(&["verify", "--full"])?;
+    place.ok(&["init", "../new"])?;
+    place.write("../new/f", "f")?;
+    place.fails(20, &["-C", "../new", "stash"])?;
     Ok(())
 }
 
@@ -232,10 +204,6 @@ fn a_commit_leaves_out_what_still_shows_the_conflicts_of_a_pop() -> Outcome {
 fn an_undo_takes_back_the_guard_and_a_flag_passes_it() -> Outcome {
     let place = popped_with_conflicts()?;
     let text = read(&place, "a")?;
-    place.ok(&["undo"])?;
-    place.write("a", &text)?;
-    place.commit("these lines are the user's own")?;
-    let place = popped_with_conflicts()?;
     // Put aside, the markers stay what they are.
     place.ok(&["stash"])?;
     place.ok(&["stash", "pop"])?;
@@ -245,11 +213,17 @@ fn an_undo_takes_back_the_guard_and_a_flag_passes_it() -> Outcome {
     assert_eq!(read(&place, "a")?, text);
     place.ok(&["undo"])?;
     place.fails(4, &["commit", "-m", "guarded again"])?;
+    // Before the pop they are lines like any other.
+    for _ in 0..4 {
+        place.ok(&["undo"])?;
+    }
+    place.write("a", &text)?;
+    place.commit("these lines are the user's own")?;
     Ok(())
 }
 
 #[test]
-fn a_stash_is_sent_on_request_and_applied_elsewhere() -> Outcome {
+fn a_stash_is_sent_on_request_alone_applied_elsewhere_and_kept_by_a_recovery() -> Outcome {
     let place = several()?;
     place.ok(&["clone", "--bare", "film", "nas"])?;
     place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
@@ -290,6 +264,19 @@ fn a_stash_is_sent_on_request_and_applied_elsewhere() -> Outcome {
     place.ok(&["-C", "other", "pull"])?;
     place.ok(&["-C", "film", "push", "nas", "--force", "--delete", &name])?;
     place.ok(&["-C", "nas", "verify", "--full"])?;
+    // No clone has it, and a recovery keeps it.
+    place.ok(&["clone", "film", "copy"])?;
+    assert_eq!(place.ok(&["-C", "copy", "stash", "list"])?, "");
+    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+        let file = place.work().join("film/.dmv").join(name);
+        if file.exists() {
+            fs::remove_file(file)?;
+        }
+    }
+    place.ok(&["-C", "film", "recover"])?;
+    place.ok(&["-C", "film", "stash", "pop", "1"])?;
+    assert_eq!(read(&place, "film/shots/1")?, "put aside");
+    place.ok(&["-C", "film", "verify", "--full"])?;
     Ok(())
 }
 

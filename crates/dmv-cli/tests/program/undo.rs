@@ -15,6 +15,9 @@ fn operation(place: &Place, text: &str) -> Outcome<String> {
 #[test]
 fn undo_and_redo_take_back_commits_branches_and_checkouts() -> Outcome {
     let place = Place::with_repository()?;
+    place.fails(20, &["undo"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "init")?])?;
+    assert!(errors.contains("it created the repository"), "{errors}");
     // Undo of a commit leaves its edits and redo commits them again.
     place.write("f", "one")?;
     let one = place.commit("one")?;
@@ -92,6 +95,21 @@ fn undo_and_redo_take_back_commits_branches_and_checkouts() -> Outcome {
     place.ok(&["undo", &operation(&place, "-m two")?])?;
     place.fails(20, &["undo", "12"])?;
     place.fails(20, &["undo", "ffffffff"])?;
+
+    // What would leave the worktree on no branch is refused.
+    place.ok(&["branch", "aside"])?;
+    place.ok(&["checkout", "--force", "aside"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "branch aside")?])?;
+    assert!(
+        errors.contains("branch 'aside' is checked out at"),
+        "{errors}"
+    );
+    place.ok(&["branch", "-d", "main"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "force aside")?])?;
+    assert!(
+        errors.contains("branch 'main', which it left, no longer exists"),
+        "{errors}"
+    );
     Ok(())
 }
 
@@ -157,30 +175,6 @@ fn what_op_expire_let_go_is_out_of_the_reach_of_undo_and_redo() -> Outcome {
     assert!(
         String::from_utf8(done.stderr)?.contains("need: dmv gc"),
         "the next step"
-    );
-    Ok(())
-}
-
-#[test]
-fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
-    let place = Place::with_repository()?;
-    place.fails(20, &["undo"])?;
-    let errors = place.fails(5, &["undo", &operation(&place, "init")?])?;
-    assert!(errors.contains("it created the repository"), "{errors}");
-    place.write("f", "one")?;
-    place.commit("one")?;
-    place.ok(&["branch", "side"])?;
-    place.ok(&["checkout", "side"])?;
-    let errors = place.fails(5, &["undo", &operation(&place, "branch side")?])?;
-    assert!(
-        errors.contains("branch 'side' is checked out at"),
-        "{errors}"
-    );
-    place.ok(&["branch", "-d", "main"])?;
-    let errors = place.fails(5, &["undo", &operation(&place, "checkout side")?])?;
-    assert!(
-        errors.contains("branch 'main', which it left, no longer exists"),
-        "{errors}"
     );
     Ok(())
 }

@@ -153,7 +153,8 @@ fn a_checkout_that_fell_short_goes_on_goes_back_and_goes_elsewhere() -> Outcome 
 }
 
 #[test]
-fn a_worktree_that_lacks_files_is_completed_by_the_same_command() -> Outcome {
+fn worktrees_clones_and_merges_that_fell_short_are_completed() -> Outcome {
+    // A worktree is completed by the same command.
     let place = with_a_long_side()?;
     let add = ["worktree", "add", "../other", "side"];
     for _ in 0..2 {
@@ -167,12 +168,8 @@ fn a_worktree_that_lacks_files_is_completed_by_the_same_command() -> Outcome {
     let long = fs::metadata(place.work().join("../other/f"))?;
     assert_eq!(long.len(), LONG as u64);
     place.fails(5, &add)?;
-    Ok(())
-}
 
-#[test]
-fn a_clone_and_a_merge_that_fell_short_are_completed_by_a_restore() -> Outcome {
-    let place = with_a_long_side()?;
+    place.ok(&["worktree", "remove", "../other"])?;
     // A clone that is there names the command that goes on.
     place.ok(&["checkout", "side"])?;
     let output = limited(&place, &["clone", ".", "../copy"])?;

@@ -48,8 +48,41 @@ fn says(said: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_drop_names_directories_and_how_to_free_what_waits() -> Outcome {
+fn a_drop_names_what_it_leaves_and_how_to_go_on() -> Outcome {
+    // Content outside of the subset comes with the way to its files.
     let place = place()?;
+    place.ok(&["clone", "--subset", "concepts", "--", "nas", "part"])?;
+    let said = dmv(&place, "part", 0, &["get", "shots/deep"])?;
+    says(
+        &said,
+        &[
+            "20 files are outside of the subset",
+            "dmv subset add shots/deep",
+        ],
+    );
+    // Also where the content is here already.
+    let said = dmv(&place, "part", 0, &["get", "shots/deep"])?;
+    says(&said, &["dmv subset add shots/deep"]);
+    dmv(&place, "part", 0, &["subset", "add", "shots/deep"])?;
+    let said = dmv(&place, "part", 0, &["get", "shots/deep", "concepts"])?;
+    assert!(!said.contains("subset add"), "{said}");
+    assert!(place.work().join("part/shots/deep/7").exists());
+
+    // A refused drop names ten files, and all on request.
+    for n in 0..FILES {
+        place.write(format!("film/new/{n}"), format!("new {n}"))?;
+    }
+    dmv(&place, "film", 0, &["commit", "-m", "new"])?;
+    let said = dmv(&place, "film", 5, &["drop", "new"])?;
+    says(&said, &["… and 10 more", "hint: dmv push"]);
+    assert_eq!(said.matches("\n  new/").count(), 10, "{said}");
+    let said = dmv(&place, "film", 5, &["drop", "new", "-v"])?;
+    assert_eq!(said.matches("\n  new/").count(), FILES, "{said}");
+    let output = place.run(&["-C", "film", "drop", "new", "--json"])?;
+    let failure: serde_json::Value = serde_json::from_slice(&output.stderr)?;
+    assert_eq!(failure["paths"].as_array().map(Vec::len), Some(FILES));
+
+    // A drop names directories, and how to free what waits.
     let said = dmv(&place, "film", 0, &["drop", "concepts/1*"])?;
     says(
         &said,
@@ -70,46 +103,6 @@ fn a_drop_names_directories_and_how_to_free_what_waits() -> Outcome {
     let remove = ["subset", "remove", "shots"];
     dmv(&place, "film", 0, &remove)?;
     assert!(!place.work().join("film/shots").exists());
-    Ok(())
-}
-
-#[test]
-fn a_refused_drop_names_ten_files_and_all_on_request() -> Outcome {
-    let place = place()?;
-    for n in 0..FILES {
-        place.write(format!("film/new/{n}"), format!("new {n}"))?;
-    }
-    dmv(&place, "film", 0, &["commit", "-m", "new"])?;
-    let said = dmv(&place, "film", 5, &["drop", "new"])?;
-    says(&said, &["… and 10 more", "hint: dmv push"]);
-    assert_eq!(said.matches("\n  new/").count(), 10, "{said}");
-    let said = dmv(&place, "film", 5, &["drop", "new", "-v"])?;
-    assert_eq!(said.matches("\n  new/").count(), FILES, "{said}");
-    let output = place.run(&["-C", "film", "drop", "new", "--json"])?;
-    let failure: serde_json::Value = serde_json::from_slice(&output.stderr)?;
-    assert_eq!(failure["paths"].as_array().map(Vec::len), Some(FILES));
-    Ok(())
-}
-
-#[test]
-fn content_outside_of_the_subset_comes_with_the_way_to_its_files() -> Outcome {
-    let place = place()?;
-    place.ok(&["clone", "--subset", "concepts", "--", "nas", "part"])?;
-    let said = dmv(&place, "part", 0, &["get", "shots/deep"])?;
-    says(
-        &said,
-        &[
-            "20 files are outside of the subset",
-            "dmv subset add shots/deep",
-        ],
-    );
-    // Also where the content is here already.
-    let said = dmv(&place, "part", 0, &["get", "shots/deep"])?;
-    says(&said, &["dmv subset add shots/deep"]);
-    dmv(&place, "part", 0, &["subset", "add", "shots/deep"])?;
-    let said = dmv(&place, "part", 0, &["get", "shots/deep", "concepts"])?;
-    assert!(!said.contains("subset add"), "{said}");
-    assert!(place.work().join("part/shots/deep/7").exists());
     Ok(())
 }
 

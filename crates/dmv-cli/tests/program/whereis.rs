@@ -73,7 +73,8 @@ fn files_are_listed_by_who_has_them() -> Outcome {
 }
 
 #[test]
-fn files_with_too_few_copies_are_listed_alone() -> Outcome {
+fn files_with_too_few_copies_are_listed_and_a_remote_that_is_asked_has_only_what_it_keeps()
+-> Outcome {
     let place = place()?;
     let said = on(&place, &["whereis", "--min", "2"])?;
     assert!(
@@ -99,13 +100,8 @@ fn files_with_too_few_copies_are_listed_alone() -> Outcome {
             .fails(2, &["-C", "film", "whereis", "--exit-code"])?
             .contains("--min")
     );
-    Ok(())
-}
 
-#[test]
-fn a_remote_that_is_asked_has_only_what_it_keeps() -> Outcome {
-    let place = place()?;
-    on(&place, &["push", "nas"])?;
+    // A remote that is asked has only what it keeps.
     place.ok(&["-C", "nas", "remote", "add", "film", "../film"])?;
     place.ok(&["-C", "nas", "drop", "shots/3"])?;
     let shots = ["shots/3", "shots/4"];
