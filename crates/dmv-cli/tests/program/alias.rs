@@ -21,7 +21,7 @@ fn with_aliases(aliases: &[(&str, &str)]) -> Outcome<Place> {
 }
 
 #[test]
-fn an_alias_stands_for_a_command_with_arguments() -> Outcome {
+fn an_alias_stands_for_a_command_with_arguments_and_help_shows_it() -> Outcome {
     let place = with_aliases(&[
         ("co", "checkout"),
         ("new", "co -b"),
@@ -52,6 +52,41 @@ fn an_alias_stands_for_a_command_with_arguments() -> Outcome {
     place.ok(&["config", "unset", "--user", "alias.co"])?;
     let said = place.fails(2, &["new", "other"])?;
     assert!(said.contains("there is no command 'co'"), "{said}");
+
+    // Help shows what an alias stands for.
+    for (name, text) in [("alias.co", "checkout --force"), ("alias.cc", "co")] {
+        place.ok(&["config", "set", "--user", name, text])?;
+    }
+    let done = place.run(&["help", "co"])?;
+    assert_eq!(done.status.code(), Some(0));
+    let said = String::from_utf8(done.stderr)?;
+    assert!(
+        said.contains("'co' is your alias for 'checkout --force'"),
+        "{said}"
+    );
+    assert_eq!(
+        String::from_utf8(done.stdout)?,
+        place.ok(&["help", "checkout"])?
+    );
+    assert_eq!(place.ok(&["help", "cc"])?, place.ok(&["help", "checkout"])?);
+    // One that is not valid, and one that has no effect, do not hide the others.
+    let path = place.home().join("config/dmv/config.toml");
+    fs::write(
+        path,
+        "[alias]\na1 = \"log -1\"\nbad = \"!ls\"\nn = 5\nstash = \"reset\"\nz = \"show\"\n",
+    )?;
+    let list = place.ok(&["help"])?;
+    let (_, list) = list.split_once("Your aliases:").ok_or("no aliases")?;
+    for line in [
+        "a1           log -1",
+        "bad          (is not valid)",
+        "n            (is not valid)",
+        "stash        (has no effect: dmv has a command 'stash')",
+        "z            show",
+    ] {
+        assert!(list.contains(line), "{line}: {list}");
+    }
+    place.fails(2, &["help", "nothing"])?;
     Ok(())
 }
 
@@ -104,41 +139,5 @@ fn an_alias_replaces_no_command_leads_not_to_itself_and_is_the_users_alone() -> 
         said.contains("sets alias.st; a repository cannot set it"),
         "{said}"
     );
-    Ok(())
-}
-
-#[test]
-fn help_shows_what_an_alias_stands_for() -> Outcome {
-    let place = with_aliases(&[("co", "checkout --force"), ("cc", "co")])?;
-    let done = place.run(&["help", "co"])?;
-    assert_eq!(done.status.code(), Some(0));
-    let said = String::from_utf8(done.stderr)?;
-    assert!(
-        said.contains("'co' is your alias for 'checkout --force'"),
-        "{said}"
-    );
-    assert_eq!(
-        String::from_utf8(done.stdout)?,
-        place.ok(&["help", "checkout"])?
-    );
-    assert_eq!(place.ok(&["help", "cc"])?, place.ok(&["help", "checkout"])?);
-    // One that is not valid, and one that has no effect, do not hide the others.
-    let path = place.home().join("config/dmv/config.toml");
-    fs::write(
-        path,
-        "[alias]\na1 = \"log -1\"\nbad = \"!ls\"\nn = 5\nstash = \"reset\"\nz = \"show\"\n",
-    )?;
-    let list = place.ok(&["help"])?;
-    let (_, list) = list.split_once("Your aliases:").ok_or("no aliases")?;
-    for line in [
-        "a1           log -1",
-        "bad          (is not valid)",
-        "n            (is not valid)",
-        "stash        (has no effect: dmv has a command 'stash')",
-        "z            show",
-    ] {
-        assert!(list.contains(line), "{line}: {list}");
-    }
-    place.fails(2, &["help", "nothing"])?;
     Ok(())
 }

@@ -33,8 +33,30 @@ fn reserved() -> Vec<String> {
 }
 
 #[test]
-fn no_new_branch_tag_or_remote_gets_a_name_of_another_revision() -> Outcome {
+fn no_command_gives_anything_a_name_of_another_revision() -> Outcome {
+    // A fetch and a clone make no such tag or branch, and a push no such ref there.
     let place = film_and_copy()?;
+    place.ok(&["-C", "film", "tag", "origin/v1"])?;
+    place.ok(&["-C", "film", "tag", "v2"])?;
+    let said = place.ok(&["-C", "copy", "fetch"])?;
+    assert!(said.contains("origin/v1  not fetched"), "{said}");
+    let tags = place.ok(&["-C", "copy", "tag"])?;
+    assert!(tags.contains("v2") && !tags.contains("origin/v1"), "{tags}");
+    place.ok(&["clone", "film", "again"])?;
+    assert!(!place.ok(&["-C", "again", "tag"])?.contains("origin/v1"));
+    // A clone does not begin on a branch that would be one of its remote.
+    place.ok(&["-C", "film", "checkout", "-b", "origin/main"])?;
+    place.fails(20, &["clone", "film", "third"])?;
+    place.ok(&["clone", "film", "third", "--branch", "side"])?;
+    // The receiving side knows its remotes.
+    commit(&place, "film", "three")?;
+    for name in ["origin/main", "origin/v1"] {
+        let said = place.fails(5, &["-C", "film", "push", "../copy", name])?;
+        assert!(said.contains(name), "{said}");
+    }
+    let theirs = tip(&place, "copy", "origin/main")?;
+    assert_eq!(theirs, tip(&place, "film", "main")?);
+
     // A new branch or tag has no name of another revision.
     let before = place.ok(&["-C", "copy", "branch"])? + &place.ok(&["-C", "copy", "tag"])?;
     let of_remote = ["origin/main", "origin/side", "origin/new", "origin/a/b"].map(str::to_owned);
@@ -83,32 +105,6 @@ fn no_new_branch_tag_or_remote_gets_a_name_of_another_revision() -> Outcome {
     place.ok(&["-C", "copy", "fetch", "nas"])?;
     fs::remove_file(place.work().join("copy/.dmv/config.toml"))?;
     place.fails(20, &["-C", "copy", "branch", "nas/x"])?;
-    Ok(())
-}
-
-#[test]
-fn a_fetch_and_a_clone_make_no_such_tag_or_branch_and_a_push_no_such_ref_there() -> Outcome {
-    let place = film_and_copy()?;
-    place.ok(&["-C", "film", "tag", "origin/v1"])?;
-    place.ok(&["-C", "film", "tag", "v2"])?;
-    let said = place.ok(&["-C", "copy", "fetch"])?;
-    assert!(said.contains("origin/v1  not fetched"), "{said}");
-    let tags = place.ok(&["-C", "copy", "tag"])?;
-    assert!(tags.contains("v2") && !tags.contains("origin/v1"), "{tags}");
-    place.ok(&["clone", "film", "again"])?;
-    assert!(!place.ok(&["-C", "again", "tag"])?.contains("origin/v1"));
-    // A clone does not begin on a branch that would be one of its remote.
-    place.ok(&["-C", "film", "checkout", "-b", "origin/main"])?;
-    place.fails(20, &["clone", "film", "third"])?;
-    place.ok(&["clone", "film", "third", "--branch", "side"])?;
-    // The receiving side knows its remotes.
-    commit(&place, "film", "three")?;
-    for name in ["origin/main", "origin/v1"] {
-        let said = place.fails(5, &["-C", "film", "push", "../copy", name])?;
-        assert!(said.contains(name), "{said}");
-    }
-    let theirs = tip(&place, "copy", "origin/main")?;
-    assert_eq!(theirs, tip(&place, "film", "main")?);
     Ok(())
 }
 

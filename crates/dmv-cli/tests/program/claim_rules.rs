@@ -40,8 +40,66 @@ fn unclaimed(place: &Place) -> Outcome<Value> {
 }
 
 #[test]
-fn files_are_read_only_until_they_are_claimed() -> Outcome {
+fn files_are_open_again_where_no_rule_is_about_them() -> Outcome {
     let place = place()?;
+    place.write("film/.dmvattributes", "*.blend claim=ask\n")?;
+    place.write("film/rock.psd", "another rock")?;
+    place.ok(&["-C", "film", "commit", "-m", "no rule"])?;
+    own(&place, &["pull"])?;
+    assert_eq!(mode(&place, "rock.psd")?, 0o200);
+    // Rules come to files that are there by a claim and a release.
+    place.write("own/.dmvattributes", "*.psd claim=readonly\n")?;
+    own(&place, &["commit", "-m", "rule"])?;
+    assert_eq!(mode(&place, "rock.psd")?, 0o200);
+    place.write("own/rock.psd", "edited")?;
+    own(&place, &["claim", "free"])?;
+    own(&place, &["release", "free"])?;
+    assert_eq!(mode(&place, "free/a.psd")?, 0);
+    assert_eq!(mode(&place, "rock.psd")?, 0o200);
+    Ok(())
+}
+
+#[test]
+fn files_are_read_only_until_they_are_claimed_and_a_status_names_those_that_should_be() -> Outcome {
+    // A status names changed files that should be claimed.
+    let place = place()?;
+    assert_eq!(unclaimed(&place)?, json!([]));
+    for name in ["scene.blend", "new.blend", "notes", "free/a.psd"] {
+        place.write(format!("own/{name}"), "changed")?;
+    }
+    assert_eq!(unclaimed(&place)?, json!(["scene.blend"]));
+    let said = own(&place, &["status"])?;
+    let want = "files that should be claimed before a change (dmv claim PATH):\n  unclaimed  scene.blend\n";
+    assert!(said.contains(want), "{said}");
+    own(&place, &["claim", "scene.blend"])?;
+    assert_eq!(unclaimed(&place)?, json!([]));
+
+    // A file with edits keeps its permissions.
+    own(&place, &["restore", "."])?;
+    own(&place, &["release", "scene.blend"])?;
+    fs::remove_file(place.work().join("own/new.blend"))?;
+    own(&place, &["claim", "rock.psd"])?;
+    place.write("own/rock.psd", "an edit")?;
+    let done = place.run(&["-C", "own", "release", "rock.psd"])?;
+    let said = String::from_utf8(done.stderr)?;
+    assert!(
+        said.contains("'rock.psd' has changes, so it does not become read-only"),
+        "{said}"
+    );
+    assert_eq!(mode(&place, "rock.psd")?, 0o200);
+    assert_eq!(unclaimed(&place)?, json!(["rock.psd"]));
+    // What a command overwrote comes back as it was left.
+    own(&place, &["restore", "rock.psd"])?;
+    assert_eq!(mode(&place, "rock.psd")?, 0);
+    own(&place, &["undo"])?;
+    assert_eq!(
+        fs::read_to_string(place.work().join("own/rock.psd"))?,
+        "an edit"
+    );
+    assert_eq!(mode(&place, "rock.psd")?, 0o200);
+
+    // Files are read-only until they are claimed.
+    own(&place, &["restore", "rock.psd"])?;
     assert_eq!(mode(&place, "rock.psd")?, 0);
     assert_eq!(mode(&place, "tool.psd")? & 0o222, 0);
     for name in ["scene.blend", "notes", "free/a.psd"] {
@@ -80,67 +138,6 @@ fn files_are_read_only_until_they_are_claimed() -> Outcome {
     own(&place, &["claim", "rock.psd"])?;
     own(&place, &["checkout", "@~1"])?;
     assert_eq!(mode(&place, "rock.psd")?, 0o200);
-    Ok(())
-}
-
-#[test]
-fn a_file_with_edits_keeps_its_permissions() -> Outcome {
-    let place = place()?;
-    own(&place, &["claim", "rock.psd"])?;
-    place.write("own/rock.psd", "an edit")?;
-    let done = place.run(&["-C", "own", "release", "rock.psd"])?;
-    let said = String::from_utf8(done.stderr)?;
-    assert!(
-        said.contains("'rock.psd' has changes, so it does not become read-only"),
-        "{said}"
-    );
-    assert_eq!(mode(&place, "rock.psd")?, 0o200);
-    assert_eq!(unclaimed(&place)?, json!(["rock.psd"]));
-    // What a command overwrote comes back as it was left.
-    own(&place, &["restore", "rock.psd"])?;
-    assert_eq!(mode(&place, "rock.psd")?, 0);
-    own(&place, &["undo"])?;
-    assert_eq!(
-        fs::read_to_string(place.work().join("own/rock.psd"))?,
-        "an edit"
-    );
-    assert_eq!(mode(&place, "rock.psd")?, 0o200);
-    Ok(())
-}
-
-#[test]
-fn files_are_open_again_where_no_rule_is_about_them() -> Outcome {
-    let place = place()?;
-    place.write("film/.dmvattributes", "*.blend claim=ask\n")?;
-    place.write("film/rock.psd", "another rock")?;
-    place.ok(&["-C", "film", "commit", "-m", "no rule"])?;
-    own(&place, &["pull"])?;
-    assert_eq!(mode(&place, "rock.psd")?, 0o200);
-    // Rules come to files that are there by a claim and a release.
-    place.write("own/.dmvattributes", "*.psd claim=readonly\n")?;
-    own(&place, &["commit", "-m", "rule"])?;
-    assert_eq!(mode(&place, "rock.psd")?, 0o200);
-    place.write("own/rock.psd", "edited")?;
-    own(&place, &["claim", "free"])?;
-    own(&place, &["release", "free"])?;
-    assert_eq!(mode(&place, "free/a.psd")?, 0);
-    assert_eq!(mode(&place, "rock.psd")?, 0o200);
-    Ok(())
-}
-
-#[test]
-fn a_status_names_changed_files_that_should_be_claimed() -> Outcome {
-    let place = place()?;
-    assert_eq!(unclaimed(&place)?, json!([]));
-    for name in ["scene.blend", "new.blend", "notes", "free/a.psd"] {
-        place.write(format!("own/{name}"), "changed")?;
-    }
-    assert_eq!(unclaimed(&place)?, json!(["scene.blend"]));
-    let said = own(&place, &["status"])?;
-    let want = "files that should be claimed before a change (dmv claim PATH):\n  unclaimed  scene.blend\n";
-    assert!(said.contains(want), "{said}");
-    own(&place, &["claim", "scene.blend"])?;
-    assert_eq!(unclaimed(&place)?, json!([]));
     Ok(())
 }
 

@@ -135,28 +135,10 @@ fn names_are_escaped_for_people_and_exact_for_programs() -> Outcome {
 }
 
 #[test]
-fn what_is_long_is_read_in_pieces() -> Outcome {
-    let place = Place::with_repository()?;
-    let film = noise(2, 5_000_000);
-    place.write("film", &film)?;
-    place.commit("one")?;
-    for (from, to) in [
-        (0, film.len()),
-        (1, 1 << 20),
-        (0, (1 << 20) + 1),
-        (70_000, 4_999_999),
-    ] {
-        let part = place.run(&["cat", "@:film", "--range", &format!("{from}-{to}")])?;
-        assert!(part.stdout == film[from..to], "{from}-{to}");
-    }
-    Ok(())
-}
-
-#[test]
 fn content_is_read_whole_and_in_part_and_damage_of_it_is_found() -> Outcome {
     let place = Place::with_repository()?;
     // Content is read from any revision whole or in part.
-    let clip = noise(1, 500_000);
+    let clip = noise(1, 5_000_000);
     place.write("media/clip", &clip)?;
     place.write("a.txt", "old\n")?;
     place.commit("one")?;
@@ -164,22 +146,30 @@ fn content_is_read_whole_and_in_part_and_damage_of_it_is_found() -> Outcome {
     place.commit("two")?;
     assert_eq!(place.ok(&["cat", "@~1:a.txt"])?, "old\n");
     assert_eq!(place.ok(&["cat", "main:a.txt"])?, "new\n");
-    let part = place.run(&["cat", "@:media/clip", "--range", "70000-300001"])?;
-    assert_eq!(part.stdout, clip[70_000..300_001]);
+    for (from, to) in [
+        (0, clip.len()),
+        (1, 1 << 20),
+        (0, (1 << 20) + 1),
+        (70_000, 300_001),
+        (70_000, 4_999_999),
+    ] {
+        let part = place.run(&["cat", "@:media/clip", "--range", &format!("{from}-{to}")])?;
+        assert!(part.stdout == clip[from..to], "{from}-{to}");
+    }
     let whole = place.run(&["cat", "@:media/clip"])?;
-    assert_eq!(whole.stdout, clip);
+    assert!(whole.stdout == clip);
     assert_eq!(place.ok(&["cat", "@:a.txt", "--range", "2-9"])?, "w\n");
     place.fails(2, &["cat", "@:a.txt", "--range", "9-2"])?;
     place.fails(20, &["cat", "@:media"])?;
     let listed = place.records(&["ls", "-r", "--json", "@:media"])?;
     assert_eq!(
         (&listed[0]["path"], &listed[0]["kind"], &listed[0]["size"]),
-        (&"media/clip".into(), &"file".into(), &500_000.into())
+        (&"media/clip".into(), &"file".into(), &5_000_000.into())
     );
     let used = place.json(&["du", "--json", "@:media"])?;
     assert_eq!(
         (&used["bytes"], &used["files"]),
-        (&500_000.into(), &1.into())
+        (&5_000_000.into(), &1.into())
     );
 
     // A reader that stops early is no failure.
@@ -398,29 +388,6 @@ fn settings_come_from_environment_repository_and_user_in_this_order() -> Outcome
     place.fails(20, &["config", "set", "ignore.git", "maybe"])?;
     let file = place.home().join("config/dmv/config.toml");
     assert_eq!(fs::read_to_string(file)?, "[user]\nemail = \"User\"\n");
-    Ok(())
-}
-
-#[test]
-fn status_tells_where_a_moved_file_came_from() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a/clip", noise(1, 400_000))?;
-    place.write("note", "same size")?;
-    place.commit("one")?;
-    fs::create_dir(place.work().join("b"))?;
-    fs::rename(place.work().join("a/clip"), place.work().join("b/film"))?;
-    fs::remove_file(place.work().join("note"))?;
-    place.write("other", "size same")?;
-    let status = place.json(&["status", "--json"])?;
-    let changes = serde_json::json!([
-        {"path": "b/film", "change": "renamed", "from": "a/clip", "similarity": 100},
-        {"path": "note", "change": "deleted"},
-        {"path": "other", "change": "added"},
-    ]);
-    assert_eq!(status["changes"], changes);
-    let text = place.ok(&["status"])?;
-    assert!(text.contains("renamed   a/clip -> b/film\n"), "{text}");
-    assert!(text.ends_with("1 added, 1 deleted, 1 renamed\n"), "{text}");
     Ok(())
 }
 

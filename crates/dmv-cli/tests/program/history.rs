@@ -80,8 +80,26 @@ fn messages(place: &Place, args: &[&str]) -> Outcome<Vec<String>> {
 }
 
 #[test]
-fn log_of_a_path_tells_its_commits_and_follow_goes_on_where_it_was_before() -> Outcome {
+fn a_graph_is_drawn_and_the_log_of_a_path_follows_it_where_it_was_before() -> Outcome {
+    // A graph is drawn beside the commits.
     let place = Place::with_repository()?;
+    for n in ["one", "two"] {
+        place.write("f", n)?;
+        place.commit(n)?;
+    }
+    let graph = place.ok(&["log", "--graph"])?;
+    let starts: Vec<String> = graph
+        .lines()
+        .map(|line| line.chars().take(3).collect())
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "○ c", "│ A", "│ D", "│", "│  ", "│", "○ c", "  A", "  D", "", "   ", ""
+        ]
+    );
+
+    // The log of a path tells its commits.
     place.write("d/old.txt", LINES)?;
     place.write("other", "x")?;
     place.commit("made")?;
@@ -110,27 +128,6 @@ fn log_of_a_path_tells_its_commits_and_follow_goes_on_where_it_was_before() -> O
     assert_eq!(messages(&place, &["--author", "ada", "--", "e"])?.len(), 1);
     place.fails(2, &["log", "--follow"])?;
     place.fails(2, &["log", "--follow", "--", "d", "e"])?;
-    Ok(())
-}
-
-#[test]
-fn a_graph_is_drawn_beside_the_commits() -> Outcome {
-    let place = Place::with_repository()?;
-    for n in ["one", "two"] {
-        place.write("f", n)?;
-        place.commit(n)?;
-    }
-    let graph = place.ok(&["log", "--graph"])?;
-    let starts: Vec<String> = graph
-        .lines()
-        .map(|line| line.chars().take(3).collect())
-        .collect();
-    assert_eq!(
-        starts,
-        [
-            "○ c", "│ A", "│ D", "│", "│  ", "│", "○ c", "  A", "  D", "", "   ", ""
-        ]
-    );
     Ok(())
 }
 

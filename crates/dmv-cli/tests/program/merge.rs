@@ -126,7 +126,7 @@ impl Place {
 }
 
 #[test]
-fn a_merge_of_disjoint_changes_has_two_parents_and_both_changes() -> Outcome {
+fn a_merge_has_two_parents_and_both_changes_and_is_taken_back_towards_either() -> Outcome {
     let place = Place::diverged(
         &[("a", "1"), ("b", "1"), ("t", "1\n2\n3\n")],
         &[("a", "2"), ("t", "x\n2\n3\n")],
@@ -150,6 +150,18 @@ fn a_merge_of_disjoint_changes_has_two_parents_and_both_changes() -> Outcome {
     assert_eq!(log["message"], "Merge branch 'side' into main");
     assert_eq!(place.json(0, &["merge", "side"])?["up_to_date"], true);
     place.ok(&["verify"])?;
+    // It is taken back towards the parent that is named.
+    let (_, errors) = place.ends(2, &["revert", "@"])?;
+    assert!(errors.contains("2 parents"), "{errors}");
+    place.ends(2, &["revert", "@", "-m", "3"])?;
+    let done = place.json(0, &["revert", "@", "-m", "1"])?;
+    assert_eq!(done["conflicts"], Value::Array(vec![]));
+    assert_eq!(place.names()?, ["a", "b", "mine", "t"]);
+    assert_eq!(place.read("t").as_deref(), Some("x\n2\n3\n"));
+    assert!(place.ok(&["log", "-n", "1"])?.contains("Revert \"Merge "));
+    let again = place.json(0, &["revert", "@~1", "-m", "1"])?;
+    assert_eq!(again["up_to_date"], true);
+    place.ok(&["undo"])?;
     // The other branch only has to be moved, and not when a merge commit is wanted.
     place.ok(&["checkout", "side"])?;
     assert_eq!(
@@ -161,25 +173,11 @@ fn a_merge_of_disjoint_changes_has_two_parents_and_both_changes() -> Outcome {
         place.json(0, &["merge", "--ff-only", "main"])?["fast_forward"],
         true
     );
-    Ok(())
-}
-
-#[test]
-fn a_merge_into_a_branch_without_commits_and_in_a_bare_repository() -> Outcome {
-    let place = Place::diverged(&[("a", "1")], &[("b", "1")], &[("c", "1")])?;
-    let bare = place.dir.path().join("work/.dmv");
-    // The directory itself is a bare repository to whoever stands in it.
-    let merged = place.ends(
-        0,
-        &[
-            "-C",
-            bare.to_str().ok_or("path")?,
-            "merge",
-            "side",
-            "--json",
-        ],
-    );
-    assert!(merged.is_ok());
+    // The directory of the repository itself is a bare repository to whoever stands in it.
+    place.set(&[("z", "1")])?;
+    place.ok(&["commit", "-m", "z"])?;
+    let merged = place.json(0, &["-C", ".dmv", "merge", "--no-ff", "side"])?;
+    assert_eq!(merged["conflicts"], Value::Array(vec![]));
     Ok(())
 }
 
@@ -273,35 +271,6 @@ fn conflicts_are_committed_shown_carried_on_and_settled() -> Outcome {
     assert_eq!(place.status()?, (vec![], open));
     place.ok(&["checkout", "main"])?;
     assert_eq!(place.names()?, ["gone", "k", "m", "t"]);
-    Ok(())
-}
-
-#[test]
-fn versions_of_files_whose_names_differ_in_case_get_numbers() -> Outcome {
-    let both = |text: &'static str| [("Rock.png", text), ("rock.png", text)];
-    let place = Place::diverged(&both("\0b"), &both("\0o"), &both("\0t"))?;
-    place.ends(4, &["merge", "side"])?;
-    let names = place.names()?;
-    let folded: std::collections::BTreeSet<String> =
-        names.iter().map(|name| name.to_lowercase()).collect();
-    // Only the two files themselves differ in nothing else.
-    assert_eq!(folded.len(), names.len() - 1, "{names:?}");
-    Ok(())
-}
-
-#[test]
-fn a_merge_is_taken_back_towards_the_parent_that_is_named() -> Outcome {
-    let place = Place::diverged(&[("a", "1")], &[("b", "1")], &[("c", "1")])?;
-    place.ok(&["merge", "side"])?;
-    let (_, errors) = place.ends(2, &["revert", "@"])?;
-    assert!(errors.contains("2 parents"), "{errors}");
-    place.ends(2, &["revert", "@", "-m", "3"])?;
-    let done = place.json(0, &["revert", "@", "-m", "1"])?;
-    assert_eq!(done["conflicts"], Value::Array(vec![]));
-    assert_eq!(place.names()?, ["a", "b"]);
-    assert!(place.ok(&["log", "-n", "1"])?.contains("Revert \"Merge "));
-    let again = place.json(0, &["revert", "@~1", "-m", "1"])?;
-    assert_eq!(again["up_to_date"], true);
     Ok(())
 }
 

@@ -228,6 +228,16 @@ fn a_pull_of_a_branch_that_was_replaced_merges_nothing_unasked() -> Outcome {
         (read(&place, "there/g")?, read(&place, "there/new")?),
         ("mine\n".into(), "n\n".into())
     );
+
+    // After a merge that was asked for, the branch is pulled as ever.
+    place.fails(5, &["-C", "there", "pull"])?;
+    place.fails(4, &["-C", "there", "merge", "origin/main"])?;
+    place.ok(&["-C", "there", "resolve", "f", "--theirs"])?;
+    commit(&place, "there", "both")?;
+    place.write("here/g", "more\n")?;
+    commit(&place, "here", "more")?;
+    place.fails(4, &["-C", "there", "pull"])?;
+    assert!(log(&place, "there")?.contains(&"more".to_owned()));
     Ok(())
 }
 
@@ -248,19 +258,5 @@ fn a_branch_that_was_set_back_is_not_up_to_date() -> Outcome {
         "{done}"
     );
     assert_eq!(read(&place, "there/f")?, lines("one"));
-    Ok(())
-}
-
-#[test]
-fn after_a_merge_that_was_asked_for_the_replaced_branch_is_pulled_as_ever() -> Outcome {
-    let (place, _) = replaced()?;
-    place.fails(5, &["-C", "there", "pull"])?;
-    place.fails(4, &["-C", "there", "merge", "origin/main"])?;
-    place.ok(&["-C", "there", "resolve", "f", "--theirs"])?;
-    commit(&place, "there", "both")?;
-    place.write("here/g", "more\n")?;
-    commit(&place, "here", "more")?;
-    place.fails(4, &["-C", "there", "pull"])?;
-    assert!(log(&place, "there")?.contains(&"more".to_owned()));
     Ok(())
 }

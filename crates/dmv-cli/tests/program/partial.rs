@@ -246,8 +246,18 @@ fn of_a_branch_that_is_gone_no_end_of_history_is_left() -> Outcome {
 }
 
 #[test]
-fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
+fn what_parts_lack_is_told_of_and_not_read_and_the_options_of_a_clone_combine() -> Outcome {
     let place = place()?;
+    let limits = ["--subset", "d3", "--meta-only", "--depth", "1"];
+    place.ok(&[&["clone", "full", "index"][..], &limits].concat())?;
+    let listed = place.records(&["-C", "index", "ls", "-r", "--json"])?;
+    assert_eq!(listed.len(), 10);
+    verified(&place, "index")?;
+    // What is left out is not here, and nobody can tell whether it would be there.
+    place.ok(&["-C", "index", "subset", "set", "d3", "!d7/none"])?;
+    place.ok(&["-C", "index", "status", "--exit-code"])?;
+
+    // What is not here is told of, and not read.
     place.ok(&["clone", "full", "part", "--subset", "d3"])?;
     let listed = place.records(&["-C", "part", "ls", "-r", "--json"])?;
     assert_eq!(listed.len(), 10);
@@ -269,26 +279,7 @@ fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
         &["-C", "part", "export", "--offline", "@", "--to", "out"],
     )?;
     place.ok(&["-C", "part", "export", "@", "--to", "out", "--subset", "d3"])?;
-    Ok(())
-}
 
-#[test]
-fn the_options_of_a_clone_combine() -> Outcome {
-    let place = place()?;
-    let limits = ["--subset", "d3", "--meta-only", "--depth", "1"];
-    place.ok(&[&["clone", "full", "index"][..], &limits].concat())?;
-    let listed = place.records(&["-C", "index", "ls", "-r", "--json"])?;
-    assert_eq!(listed.len(), 10);
-    verified(&place, "index")?;
-    // What is left out is not here, and nobody can tell whether it would be there.
-    place.ok(&["-C", "index", "subset", "set", "d3", "!d7/none"])?;
-    place.ok(&["-C", "index", "status", "--exit-code"])?;
-    Ok(())
-}
-
-#[test]
-fn clones_since_a_day_and_without_content_tell_of_all_files() -> Outcome {
-    let place = place()?;
     // A clone since a day has the state before it as well.
     let cloned = place.json(&["clone", "full", "new", "--since", "2100-01-01", "--json"])?;
     assert_eq!(cloned["partial"]["boundary"], 1);

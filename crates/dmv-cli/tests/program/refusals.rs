@@ -223,6 +223,10 @@ fn an_ignored_file_in_a_directory_that_becomes_a_file_refuses_the_switch() -> Ou
         assert_eq!(status["clean"], true, "{status}");
     }
     fs::remove_file(place.work().join("d/x.ign"))?;
+    place.write("d/x", "mine")?;
+    let said = place.fails(5, &["checkout", "other"])?;
+    assert!(said.contains("uncommitted changes in d/x;"), "{said}");
+    fs::remove_file(place.work().join("d/x"))?;
     place.ok(&["checkout", "other"])?;
     assert_eq!(fs::read_to_string(place.work().join("d"))?, "file");
     Ok(())

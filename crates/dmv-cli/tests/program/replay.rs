@@ -29,8 +29,141 @@ fn subjects(place: &Place) -> Outcome<Vec<String>> {
 }
 
 #[test]
+fn a_clone_without_content_rebases_commits_that_share_no_file() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    let commit = |path: &str, text: &str| -> Outcome {
+        place.write(format!("full/{path}"), text)?;
+        place.ok(&["-C", "full", "commit", "-m", path])?;
+        Ok(())
+    };
+    commit("d/one", "one")?;
+    commit("e/two", "two")?;
+    place.ok(&["-C", "full", "branch", "side", "@~1"])?;
+    place.ok(&["-C", "full", "checkout", "side"])?;
+    commit("d/three", "three")?;
+    commit("d/one", "one, changed")?;
+    place.ok(&["clone", "full", "meta", "--meta-only", "--branch", "side"])?;
+    // Nobody can give any content.
+    fs::rename(place.work().join("full"), place.work().join("away"))?;
+    place.ok(&["-C", "meta", "rebase", "origin/main"])?;
+    let stats = place.records(&["-C", "meta", "ls", "-r", "--json"])?;
+    assert_eq!(stats.len(), 3, "{stats:?}");
+    place.ok(&["-C", "meta", "verify"])?;
+    // A text that both sides changed is asked for, before anything changes.
+    fs::rename(place.work().join("away"), place.work().join("full"))?;
+    place.ok(&["-C", "full", "checkout", "main"])?;
+    commit("d/one", "one\n\n\nand more")?;
+    place.ok(&["-C", "meta", "fetch"])?;
+    fs::rename(place.work().join("full"), place.work().join("away"))?;
+    let before = place.ok(&["-C", "meta", "log", "--oneline"])?;
+    let said = place.fails(6, &["-C", "meta", "rebase", "origin/main"])?;
+    assert!(said.contains("d/one"), "{said}");
+    assert_eq!(place.ok(&["-C", "meta", "log", "--oneline"])?, before);
+    fs::rename(place.work().join("away"), place.work().join("full"))?;
+    place.run(&["-C", "meta", "rebase", "origin/main"])?;
+    assert_ne!(place.ok(&["-C", "meta", "log", "--oneline"])?, before);
+    Ok(())
+}
+
+#[test]
+fn a_pick_asks_for_the_content_that_it_lacks_before_anything_changes() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    let commit = |path: &str, text: &str| -> Outcome {
+        place.write(format!("full/{path}"), text)?;
+        place.ok(&["-C", "full", "commit", "-m", path])?;
+        Ok(())
+    };
+    commit("a", &lines(&[]))?;
+    commit("b", &lines(&[]))?;
+    place.ok(&["-C", "full", "checkout", "-b", "side"])?;
+    commit("a", &lines(&[(2, "two")]))?;
+    commit("b", &lines(&[(2, "two")]))?;
+    commit("new", "new")?;
+    place.ok(&["-C", "full", "checkout", "main"])?;
+    commit("a", &lines(&[(8, "eight")]))?;
+    commit("b", &lines(&[(8, "eight")]))?;
+    place.ok(&["clone", "full", "meta", "--meta-only"])?;
+    let state = || -> Outcome<(String, String, Value)> {
+        let log = place.ok(&["-C", "meta", "log", "--oneline"])?;
+        let operations = place.ok(&["-C", "meta", "op", "log"])?;
+        Ok((
+            log,
+            operations,
+            place.json(&["-C", "meta", "status", "--json"])?,
+        ))
+    };
+    // Where nothing meets, nothing is read.
+    fs::rename(place.work().join("full"), place.work().join("away"))?;
+    place.ok(&["-C", "meta", "cherry-pick", "origin/side"])?;
+    place.ok(&["-C", "meta", "undo"])?;
+    // All that is lacking is named at once, and nothing changes.
+    let before = state()?;
+    let pick = ["-C", "meta", "cherry-pick", "main..origin/side"];
+    let said = place.fails(6, &pick)?;
+    assert!(
+        said.contains("is absent") && said.contains("origin"),
+        "{said}"
+    );
+    assert_eq!(state()?, before);
+    let said = place.fails(6, &[&pick[..], &["--offline"]].concat())?;
+    assert!(said.contains("offline"), "{said}");
+    assert_eq!(state()?, before);
+    fs::rename(place.work().join("away"), place.work().join("full"))?;
+    place.ok(&pick)?;
+    for path in ["a", "b"] {
+        let text = place.ok(&["-C", "meta", "cat", &format!("@:{path}")])?;
+        assert_eq!(text, lines(&[(2, "two"), (8, "eight")]), "{path}");
+    }
+    place.ok(&["-C", "meta", "verify"])?;
+    place.ok(&["-C", "meta", "undo"])?;
+    assert_eq!(state()?.0, before.0);
+    Ok(())
+}
+
+#[test]
 fn commits_are_picked_and_rebased_in_order_and_once() -> Outcome {
     let place = place()?;
+    // A bare repository rebases its branch.
+    place.ok(&["checkout", "side"])?;
+    place.ok(&["clone", "--bare", ".", "../bare", "--branch", "side"])?;
+    let bare = place.work().join("../bare");
+    let bare = bare.to_str().ok_or("a path")?;
+    place.ok(&["-C", bare, "rebase", "origin/main"])?;
+    let log = place.records(&["-C", bare, "log", "--json"])?;
+    assert_eq!(log.len(), 5);
+
+    // A rebase with conflicts completes and later commits go on from them.
+    place.write("a", lines(&[(2, "two"), (5, "fuenf"), (8, "eight")]))?;
+    place.commit("fuenf")?;
+    place.write("b", "changed")?;
+    place.commit("b")?;
+    place.write("new", "edited")?;
+    let output = place.run(&["rebase", "main", "--json"])?;
+    assert_eq!(output.status.code(), Some(4));
+    let done: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(done["conflicts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(done["conflicts"][0]["path"], "a");
+    let names = ["b", "fuenf", "eight", "new", "two", "five", "base"];
+    assert_eq!(subjects(&place)?, names);
+    // The uncommitted change is still there, and the worktree goes on working.
+    assert_eq!(read(&place, "new")?, "edited");
+    place.ok(&["resolve", "a", "--theirs"])?;
+    place.commit("settled")?;
+    assert!(read(&place, "a")?.contains("fuenf"));
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(subjects(&place)?.first().map(String::as_str), Some("b"));
+    assert_eq!(read(&place, "new")?, "edited");
+    assert_eq!(
+        read(&place, "a")?,
+        lines(&[(2, "two"), (5, "fuenf"), (8, "eight")])
+    );
+
+    place.ok(&["reset", "--hard", "@~2"])?;
+    place.ok(&["checkout", "main"])?;
     // A picked commit keeps its author and message.
     let from = place.json(&["log", "side~2", "-n", "1", "--json"])?;
     let said = place.ok(&["cherry-pick", "-x", "side~2"])?;
@@ -140,141 +273,5 @@ fn commits_are_picked_and_rebased_in_order_and_once() -> Outcome {
     place.ok(&["rebase", "side~1", "--onto", "main"])?;
     assert_eq!(subjects(&place)?, ["eight", "five", "base"]);
     assert!(!place.work().join("new").exists());
-    Ok(())
-}
-
-#[test]
-fn a_clone_without_content_rebases_commits_that_share_no_file() -> Outcome {
-    let place = Place::new()?;
-    place.ok(&["init", "full"])?;
-    let commit = |path: &str, text: &str| -> Outcome {
-        place.write(format!("full/{path}"), text)?;
-        place.ok(&["-C", "full", "commit", "-m", path])?;
-        Ok(())
-    };
-    commit("d/one", "one")?;
-    commit("e/two", "two")?;
-    place.ok(&["-C", "full", "branch", "side", "@~1"])?;
-    place.ok(&["-C", "full", "checkout", "side"])?;
-    commit("d/three", "three")?;
-    commit("d/one", "one, changed")?;
-    place.ok(&["clone", "full", "meta", "--meta-only", "--branch", "side"])?;
-    // Nobody can give any content.
-    fs::rename(place.work().join("full"), place.work().join("away"))?;
-    place.ok(&["-C", "meta", "rebase", "origin/main"])?;
-    let stats = place.records(&["-C", "meta", "ls", "-r", "--json"])?;
-    assert_eq!(stats.len(), 3, "{stats:?}");
-    place.ok(&["-C", "meta", "verify"])?;
-    // A text that both sides changed is asked for, before anything changes.
-    fs::rename(place.work().join("away"), place.work().join("full"))?;
-    place.ok(&["-C", "full", "checkout", "main"])?;
-    commit("d/one", "one\n\n\nand more")?;
-    place.ok(&["-C", "meta", "fetch"])?;
-    fs::rename(place.work().join("full"), place.work().join("away"))?;
-    let before = place.ok(&["-C", "meta", "log", "--oneline"])?;
-    let said = place.fails(6, &["-C", "meta", "rebase", "origin/main"])?;
-    assert!(said.contains("d/one"), "{said}");
-    assert_eq!(place.ok(&["-C", "meta", "log", "--oneline"])?, before);
-    fs::rename(place.work().join("away"), place.work().join("full"))?;
-    place.run(&["-C", "meta", "rebase", "origin/main"])?;
-    assert_ne!(place.ok(&["-C", "meta", "log", "--oneline"])?, before);
-    Ok(())
-}
-
-#[test]
-fn a_pick_asks_for_the_content_that_it_lacks_before_anything_changes() -> Outcome {
-    let place = Place::new()?;
-    place.ok(&["init", "full"])?;
-    let commit = |path: &str, text: &str| -> Outcome {
-        place.write(format!("full/{path}"), text)?;
-        place.ok(&["-C", "full", "commit", "-m", path])?;
-        Ok(())
-    };
-    commit("a", &lines(&[]))?;
-    commit("b", &lines(&[]))?;
-    place.ok(&["-C", "full", "checkout", "-b", "side"])?;
-    commit("a", &lines(&[(2, "two")]))?;
-    commit("b", &lines(&[(2, "two")]))?;
-    commit("new", "new")?;
-    place.ok(&["-C", "full", "checkout", "main"])?;
-    commit("a", &lines(&[(8, "eight")]))?;
-    commit("b", &lines(&[(8, "eight")]))?;
-    place.ok(&["clone", "full", "meta", "--meta-only"])?;
-    let state = || -> Outcome<(String, String, Value)> {
-        let log = place.ok(&["-C", "meta", "log", "--oneline"])?;
-        let operations = place.ok(&["-C", "meta", "op", "log"])?;
-        Ok((
-            log,
-            operations,
-            place.json(&["-C", "meta", "status", "--json"])?,
-        ))
-    };
-    // Where nothing meets, nothing is read.
-    fs::rename(place.work().join("full"), place.work().join("away"))?;
-    place.ok(&["-C", "meta", "cherry-pick", "origin/side"])?;
-    place.ok(&["-C", "meta", "undo"])?;
-    // All that is lacking is named at once, and nothing changes.
-    let before = state()?;
-    let pick = ["-C", "meta", "cherry-pick", "main..origin/side"];
-    let said = place.fails(6, &pick)?;
-    assert!(
-        said.contains("is absent") && said.contains("origin"),
-        "{said}"
-    );
-    assert_eq!(state()?, before);
-    let said = place.fails(6, &[&pick[..], &["--offline"]].concat())?;
-    assert!(said.contains("offline"), "{said}");
-    assert_eq!(state()?, before);
-    fs::rename(place.work().join("away"), place.work().join("full"))?;
-    place.ok(&pick)?;
-    for path in ["a", "b"] {
-        let text = place.ok(&["-C", "meta", "cat", &format!("@:{path}")])?;
-        assert_eq!(text, lines(&[(2, "two"), (8, "eight")]), "{path}");
-    }
-    place.ok(&["-C", "meta", "verify"])?;
-    place.ok(&["-C", "meta", "undo"])?;
-    assert_eq!(state()?.0, before.0);
-    Ok(())
-}
-
-#[test]
-fn a_rebase_completes_in_a_bare_repository_and_with_conflicts() -> Outcome {
-    let place = place()?;
-    // A bare repository rebases its branch.
-    place.ok(&["checkout", "side"])?;
-    place.ok(&["clone", "--bare", ".", "../bare", "--branch", "side"])?;
-    let bare = place.work().join("../bare");
-    let bare = bare.to_str().ok_or("a path")?;
-    place.ok(&["-C", bare, "rebase", "origin/main"])?;
-    let log = place.records(&["-C", bare, "log", "--json"])?;
-    assert_eq!(log.len(), 5);
-
-    // A rebase with conflicts completes and later commits go on from them.
-    place.write("a", lines(&[(2, "two"), (5, "fuenf"), (8, "eight")]))?;
-    place.commit("fuenf")?;
-    place.write("b", "changed")?;
-    place.commit("b")?;
-    place.write("new", "edited")?;
-    let output = place.run(&["rebase", "main", "--json"])?;
-    assert_eq!(output.status.code(), Some(4));
-    let done: Value = serde_json::from_slice(&output.stdout)?;
-    assert_eq!(done["conflicts"].as_array().map(Vec::len), Some(1));
-    assert_eq!(done["conflicts"][0]["path"], "a");
-    let names = ["b", "fuenf", "eight", "new", "two", "five", "base"];
-    assert_eq!(subjects(&place)?, names);
-    // The uncommitted change is still there, and the worktree goes on working.
-    assert_eq!(read(&place, "new")?, "edited");
-    place.ok(&["resolve", "a", "--theirs"])?;
-    place.commit("settled")?;
-    assert!(read(&place, "a")?.contains("fuenf"));
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(subjects(&place)?.first().map(String::as_str), Some("b"));
-    assert_eq!(read(&place, "new")?, "edited");
-    assert_eq!(
-        read(&place, "a")?,
-        lines(&[(2, "two"), (5, "fuenf"), (8, "eight")])
-    );
     Ok(())
 }

@@ -33,11 +33,6 @@ fn files(place: &Place) -> Outcome<Files> {
     Ok(out)
 }
 
-fn listed<const N: usize>(files: [(&str, &str); N]) -> Files {
-    let owned = |(path, text): (&str, &str)| (path.to_owned(), text.to_owned());
-    files.into_iter().map(owned).collect()
-}
-
 /// Makes the worktree have these files.
 fn set(place: &Place, now: &[(&str, &str)]) -> Outcome {
     for entry in fs::read_dir(place.work())? {
@@ -97,9 +92,14 @@ fn versions_whose_names_are_cut_to_the_same_bytes_are_all_kept() -> Outcome {
 }
 
 #[test]
-fn a_file_that_cannot_settle_anything_is_named_and_nothing_happens() -> Outcome {
-    let place = merged([&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")]])?;
+fn what_settles_nothing_is_named_and_nothing_happens() -> Outcome {
+    let place = merged([
+        &[("a", "\0b"), ("t", "1\nbase\n")],
+        &[("a", "\0o"), ("t", "1\nours\n")],
+        &[("a", "\0t"), ("t", "1\ntheirs\n")],
+    ])?;
     let before = files(&place)?;
+    // A file that is none.
     let errors = place.fails(20, &["resolve", "a", "--with", "nofile"])?;
     assert!(errors.contains("there is no file 'nofile'"), "{errors}");
     place.write("d/f", "")?;
@@ -112,34 +112,23 @@ fn a_file_that_cannot_settle_anything_is_named_and_nothing_happens() -> Outcome 
     place.fails(2, &["resolve", "a"])?;
     place.fails(2, &["resolve", "--ours"])?;
     assert_eq!(files(&place)?, before);
+    // An edit by hand is kept, and the message says what to do.
+    place.write("t", "by hand\n")?;
+    let errors = place.fails(5, &["resolve", "t", "--ours"])?;
+    assert!(errors.contains("settled by hand"), "{errors}");
+    assert!(errors.contains("dmv restore t"), "{errors}");
+    assert_eq!(files(&place)?["t"], "by hand\n");
+    // A commit over marker lines names the file and the line.
+    place.write("t", format!("edited\n{}", before["t"]))?;
+    let errors = place.fails(4, &["commit", "-m", "m"])?;
+    assert!(errors.contains("t:3 "), "{errors}");
+    assert!(errors.contains("<<<<<<<"), "{errors}");
+    assert_eq!(status(&place, "conflicts")?, ["a", "t"]);
     // One of the versions beside it is a file like any other.
     place.ok(&["resolve", "a", "--with", "a.theirs"])?;
-    assert_eq!(files(&place)?, listed([("a", "\0t")]));
-    Ok(())
-}
-
-#[test]
-fn an_edit_by_hand_is_kept_and_the_message_says_what_to_do() -> Outcome {
-    let text = |own: &'static str| [("a", own)];
-    let place = merged([&text("base\n"), &text("ours\n"), &text("theirs\n")])?;
-    place.write("a", "by hand\n")?;
-    let errors = place.fails(5, &["resolve", "a", "--ours"])?;
-    assert!(errors.contains("settled by hand"), "{errors}");
-    assert!(errors.contains("dmv restore a"), "{errors}");
-    assert_eq!(files(&place)?["a"], "by hand\n");
-    Ok(())
-}
-
-#[test]
-fn a_commit_over_marker_lines_names_the_file_and_the_line() -> Outcome {
-    let text = |own: &'static str| [("a", own), ("k", "k")];
-    let place = merged([&text("1\nbase\n"), &text("1\nours\n"), &text("1\ntheirs\n")])?;
-    let marked = files(&place)?["a"].clone();
-    place.write("a", format!("edited\n{marked}"))?;
-    let errors = place.fails(4, &["commit", "-m", "m"])?;
-    assert!(errors.contains("a:3 "), "{errors}");
-    assert!(errors.contains("<<<<<<<"), "{errors}");
-    assert_eq!(status(&place, "conflicts")?, ["a"]);
+    let left = files(&place)?;
+    assert_eq!(left["a"], "\0t");
+    assert!(!left.keys().any(|path| path.starts_with("a.")), "{left:?}");
     Ok(())
 }
 
@@ -174,7 +163,8 @@ fn conflicts_at(place: &Place, args: &[&str]) -> Outcome<Vec<Value>> {
 }
 
 #[test]
-fn a_conflict_in_a_chosen_version_stays_a_conflict_in_a_bare_repository() -> Outcome {
+fn a_conflict_in_a_chosen_version_stays_a_conflict() -> Outcome {
+    // In a bare repository.
     let place = nested()?;
     place.ok(&["clone", "--bare", ".", "../bare"])?;
     place.ok(&["-C", "../bare", "checkout", "one"])?;
@@ -195,12 +185,8 @@ fn a_conflict_in_a_chosen_version_stays_a_conflict_in_a_bare_repository() -> Out
             .ok(&["-C", "../bare", "cat", "one:dir/f"])?
             .contains("\ntwo\n")
     );
-    Ok(())
-}
 
-#[test]
-fn a_worktree_does_not_take_a_version_with_a_conflict_of_its_own() -> Outcome {
-    let place = nested()?;
+    // A worktree does not take such a version.
     let before = files(&place)?;
     for choice in ["--ours", "--both"] {
         let said = place.fails(4, &["resolve", "dir", choice])?;
@@ -225,12 +211,9 @@ fn a_worktree_does_not_take_a_version_with_a_conflict_of_its_own() -> Outcome {
     place.ok(&["commit", "-m", "by hand"])?;
     assert_eq!(place.ok(&["cat", "@:dir/f"])?, "mine");
     assert_eq!(place.ok(&["cat", "@:other"])?, "other");
-    Ok(())
-}
 
-#[test]
-fn a_conflict_in_a_version_chosen_outside_the_subset_stays_a_conflict() -> Outcome {
-    let place = nested()?;
+    // Outside of the subset it does.
+    place.ok(&["reset", "--hard", "@~1"])?;
     place.ok(&["checkout", "--subset", "other"])?;
     place.ok(&["resolve", "dir", "--ours"])?;
     place.write("other", "mine")?;

@@ -36,8 +36,26 @@ fn paths(place: &Place, key: &str) -> Outcome<Vec<String>> {
 }
 
 #[test]
-fn a_choice_counts_where_the_conflict_is_and_rests_elsewhere() -> Outcome {
+fn a_choice_counts_where_the_conflict_is_and_without_a_worktree_it_is_committed_at_once() -> Outcome
+{
+    // Without a worktree, a choice is committed at once.
     let place = merged_outside()?;
+    let bare = place.dir.path().join("bare");
+    let bare = bare.to_str().ok_or("path")?;
+    place.ok(&["clone", "--bare", ".", bare])?;
+    let there = |args: &[&str]| place.ok(&[&["-C", bare], args].concat());
+    there(&["resolve", "code/k", "--theirs", "-m", "k stays"])?;
+    assert!(there(&["log", "-n", "1"])?.contains("k stays"));
+    let done = there(&["resolve", "--all", "--ours", "--json"])?;
+    assert!(done.contains("\"conflicts\":[]"), "{done}");
+    assert_eq!(there(&["conflicts", "--json"])?, "");
+    assert_eq!(there(&["cat", "@:code/logo.png"])?, "\0ours");
+    there(&["undo"])?;
+    assert_eq!(there(&["conflicts"])?.lines().count(), 3);
+    there(&["verify"])?;
+    place.fails(2, &["resolve", "code/k", "--ours", "-m", "here"])?;
+
+    // Outside of a subset it counts where the conflict is, and rests elsewhere.
     place.ok(&["resolve", "--all", "--theirs"])?;
     let diff = place.ok(&["diff", "--", "code"])?;
     assert!(diff.contains("+theirs"), "{diff}");
@@ -63,25 +81,5 @@ fn a_choice_counts_where_the_conflict_is_and_rests_elsewhere() -> Outcome {
     place.ok(&["worktree", "remove", other])?;
     place.ok(&["undo"])?;
     assert!(there(&["status"])?.contains("1 modified, 2 conflicts"));
-    Ok(())
-}
-
-#[test]
-fn without_a_worktree_a_choice_is_committed_at_once() -> Outcome {
-    let place = merged_outside()?;
-    let bare = place.dir.path().join("bare");
-    let bare = bare.to_str().ok_or("path")?;
-    place.ok(&["clone", "--bare", ".", bare])?;
-    let there = |args: &[&str]| place.ok(&[&["-C", bare], args].concat());
-    there(&["resolve", "code/k", "--theirs", "-m", "k stays"])?;
-    assert!(there(&["log", "-n", "1"])?.contains("k stays"));
-    let done = there(&["resolve", "--all", "--ours", "--json"])?;
-    assert!(done.contains("\"conflicts\":[]"), "{done}");
-    assert_eq!(there(&["conflicts", "--json"])?, "");
-    assert_eq!(there(&["cat", "@:code/logo.png"])?, "\0ours");
-    there(&["undo"])?;
-    assert_eq!(there(&["conflicts"])?.lines().count(), 3);
-    there(&["verify"])?;
-    place.fails(2, &["resolve", "code/k", "--ours", "-m", "here"])?;
     Ok(())
 }

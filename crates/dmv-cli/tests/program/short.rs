@@ -26,44 +26,6 @@ fn changed() -> Outcome<Place> {
 }
 
 #[test]
-fn a_short_status_has_the_letters_of_git_and_folds_new_directories() -> Outcome {
-    let place = changed()?;
-    let lines = " M d/edited\n D d/gone\n R d/moved -> d/there\n T d/typed\n?? new/\n?? other\n";
-    assert_eq!(place.ok(&["status", "-s"])?, lines);
-    let all = lines.replace("?? new/\n", "?? new/a\n?? new/sub/b\n");
-    assert_eq!(place.ok(&["status", "-s", "--all"])?, all);
-    assert_eq!(place.ok(&["status", "-su"])?, all);
-    let branch = place.ok(&["status", "-sb"])?;
-    assert_eq!(branch, format!("## main\n{lines}"));
-    assert_eq!(place.ok(&["status", "-s", "new/sub"])?, "?? new/sub/\n");
-    assert_eq!(place.ok(&["status", "-s", "new/sub/b"])?, "?? new/sub/b\n");
-    assert_eq!(place.ok(&["status", "--porcelain"])?, lines);
-    assert_eq!(place.ok(&["status", "--porcelain=v1", "-b"])?, branch);
-    place.fails(2, &["status", "--porcelain=v2"])?;
-    // The long form folds, too, and counts every file.
-    let long = place.ok(&["status"])?;
-    assert!(
-        long.contains("  added     new/ (2 files)\n") && !long.contains("new/a"),
-        "{long}"
-    );
-    assert!(
-        long.contains("\n3 added, 1 modified, 1 deleted, 1 changed type, 1 renamed\n"),
-        "{long}"
-    );
-    assert!(
-        place
-            .ok(&["status", "-a"])?
-            .contains("  added     new/sub/b\n")
-    );
-    // Programs get every path.
-    let status = place.json(&["status", "--json"])?;
-    assert_eq!(status["changes"].as_array().map(Vec::len), Some(7));
-    place.commit("second")?;
-    assert_eq!(place.ok(&["status", "-s"])?, "");
-    Ok(())
-}
-
-#[test]
 fn directories_that_are_gone_or_moved_as_a_whole_are_one_line() -> Outcome {
     let place = Place::with_repository()?;
     let work = place.work();
@@ -130,7 +92,7 @@ fn directories_that_are_gone_or_moved_as_a_whole_are_one_line() -> Outcome {
 }
 
 #[test]
-fn before_the_first_commit_every_directory_is_new() -> Outcome {
+fn a_short_status_marks_new_repositories_conflicts_and_the_distance_to_the_remote() -> Outcome {
     let place = Place::with_repository()?;
     place.write("a/b/c", "c\n")?;
     place.write("d", "d\n")?;
@@ -138,12 +100,10 @@ fn before_the_first_commit_every_directory_is_new() -> Outcome {
         place.ok(&["status", "-sb"])?,
         "## No commits yet on main\n?? a/\n?? d\n"
     );
-    Ok(())
-}
 
-#[test]
-fn a_short_status_marks_conflicts_and_the_distance_to_the_remote() -> Outcome {
-    let place = Place::with_repository()?;
+    // Conflicts, and the distance to the remote.
+    fs::remove_dir_all(place.work().join("a"))?;
+    fs::remove_file(place.work().join("d"))?;
     place.write("f", "base\n")?;
     place.commit("base")?;
     place.ok(&["clone", ".", "../copy"])?;
@@ -165,7 +125,7 @@ fn a_short_status_marks_conflicts_and_the_distance_to_the_remote() -> Outcome {
 }
 
 #[test]
-fn a_diff_can_show_names_alone_or_with_letters() -> Outcome {
+fn a_short_status_and_a_diff_have_the_letters_of_git_and_fold_new_directories() -> Outcome {
     let place = changed()?;
     let names = "d/edited\nd/gone\nd/there\nd/typed\nnew/a\nnew/sub/b\nother\n";
     assert_eq!(place.ok(&["diff", "--name-only"])?, names);
@@ -187,5 +147,40 @@ fn a_diff_can_show_names_alone_or_with_letters() -> Outcome {
     place.fails(1, &["diff", "--name-only", "--exit-code", "@~1", "@"])?;
     assert_eq!(place.ok(&["diff", "--name-only", "--exit-code"])?, "");
     place.fails(2, &["diff", "--name-only", "--stat"])?;
+
+    // A short status has the same letters.
+    place.ok(&["undo"])?;
+    let lines = " M d/edited\n D d/gone\n R d/moved -> d/there\n T d/typed\n?? new/\n?? other\n";
+    assert_eq!(place.ok(&["status", "-s"])?, lines);
+    let all = lines.replace("?? new/\n", "?? new/a\n?? new/sub/b\n");
+    assert_eq!(place.ok(&["status", "-s", "--all"])?, all);
+    assert_eq!(place.ok(&["status", "-su"])?, all);
+    let branch = place.ok(&["status", "-sb"])?;
+    assert_eq!(branch, format!("## main\n{lines}"));
+    assert_eq!(place.ok(&["status", "-s", "new/sub"])?, "?? new/sub/\n");
+    assert_eq!(place.ok(&["status", "-s", "new/sub/b"])?, "?? new/sub/b\n");
+    assert_eq!(place.ok(&["status", "--porcelain"])?, lines);
+    assert_eq!(place.ok(&["status", "--porcelain=v1", "-b"])?, branch);
+    place.fails(2, &["status", "--porcelain=v2"])?;
+    // The long form folds, too, and counts every file.
+    let long = place.ok(&["status"])?;
+    assert!(
+        long.contains("  added     new/ (2 files)\n") && !long.contains("new/a"),
+        "{long}"
+    );
+    assert!(
+        long.contains("\n3 added, 1 modified, 1 deleted, 1 changed type, 1 renamed\n"),
+        "{long}"
+    );
+    assert!(
+        place
+            .ok(&["status", "-a"])?
+            .contains("  added     new/sub/b\n")
+    );
+    // Programs get every path.
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["changes"].as_array().map(Vec::len), Some(7));
+    place.commit("second")?;
+    assert_eq!(place.ok(&["status", "-s"])?, "");
     Ok(())
 }

@@ -91,15 +91,23 @@ fn files_outside_of_the_subset_are_left_and_commands_say_so() -> Outcome {
     assert!(err.contains("notes.txt") && err.contains("dmv subset add new"));
     assert_eq!(place.ok(&["cat", "@:notes.txt"])?, "notes.txt");
     assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
-    // They come in as they are.
-    place.ok(&["subset", "add", "notes.txt"])?;
+    // They come in as they are, and count as edits.
+    let said = String::from_utf8(place.run(&["subset", "add", "notes.txt"])?.stderr)?;
+    assert!(said.contains("notes.txt: your file stays"), "{said}");
     place.ok(&["subset", "add", "new"])?;
     assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
     let changes = &place.json(&["status", "--json"])?["changes"];
     assert_eq!(changes[0]["path"], "new/file");
     assert_eq!(changes[1]["path"], "notes.txt");
+    assert_eq!(changes[1]["change"], "modified");
     let err = place.fails(20, &["restore", "media/s1"])?;
     assert!(err.contains("dmv subset add media/s1"), "{err}");
+    // A directory in the place of a file is still in the way.
+    place.write("media/s2/b/d/h", "mine")?;
+    place.fails(5, &["subset", "add", "media/s2/b"])?;
+    fs::remove_dir_all(place.work().join("media"))?;
+    place.commit("mine")?;
+    assert_eq!(place.ok(&["cat", "@:notes.txt"])?, "mine");
     Ok(())
 }
 
@@ -207,6 +215,22 @@ fn a_subset_is_set_in_many_ways_and_a_pattern_without_files_is_named() -> Outcom
     place.ok(&["subset", "set", "--subset-file", "media/s1/list"])?;
     assert!(has(&place, "titles/d") && has(&place, "media/s1/list"));
     place.fails(20, &["subset", "set", "--subset-file", "nowhere"])?;
+
+    // Whether two names are one is the file system's own answer. It tells them apart here, whatever a file says that
+    // stands where one would be that knows no case. tests/windows.sh tries a file system that takes them for one.
+    place.ok(&["checkout", "--all"])?;
+    place.write("titles/D", "two")?;
+    place.commit("names that differ in case")?;
+    place.ok(&["subset", "set", "notes.txt"])?;
+    fs::write(place.work().join(".dmv/worktrees/main/LOCK"), "")?;
+    place.ok(&["subset", "add", "titles"])?;
+    assert!(has(&place, "titles/d") && has(&place, "titles/D"));
+    place.ok(&["status", "--exit-code"])?;
+    let own = fs::read_dir(place.work().join(".dmv/worktrees/main"))?;
+    let names = own.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let left: Vec<String> = names.collect::<Result<_, std::io::Error>>()?;
+    let is_tried = |name: &&String| name.starts_with(".dmv-");
+    assert_eq!(left.iter().filter(is_tried).count(), 0, "{left:?}");
     Ok(())
 }
 
@@ -237,26 +261,6 @@ fn a_new_directory_counts_only_if_it_is_empty_and_in_the_subset() -> Outcome {
     assert_eq!(paths(&status["outside"]), ["deep/er", "lone"], "{status}");
     place.ok(&["commit", "-m", "one directory"])?;
     assert_eq!(place.ok(&["ls", "-r", "@"])?, ".dmvignore\nin.x/\n");
-    Ok(())
-}
-
-/// Whether two names are one is the file system's own answer. It tells them apart here, whatever a file says that stands
-/// where one would be that knows no case. tests/windows.sh tries a file system that takes them for one.
-#[test]
-fn names_that_differ_in_case_are_two_where_the_file_system_says_so() -> Outcome {
-    let place = studio()?;
-    place.write("titles/D", "two")?;
-    place.commit("names that differ in case")?;
-    place.ok(&["subset", "set", "notes.txt"])?;
-    fs::write(place.work().join(".dmv/worktrees/main/LOCK"), "")?;
-    place.ok(&["subset", "add", "titles"])?;
-    assert!(has(&place, "titles/d") && has(&place, "titles/D"));
-    place.ok(&["status", "--exit-code"])?;
-    let own = fs::read_dir(place.work().join(".dmv/worktrees/main"))?;
-    let names = own.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    let left: Vec<String> = names.collect::<Result<_, std::io::Error>>()?;
-    let is_tried = |name: &&String| name.starts_with(".dmv-");
-    assert_eq!(left.iter().filter(is_tried).count(), 0, "{left:?}");
     Ok(())
 }
 
@@ -332,49 +336,5 @@ fn a_pattern_that_matches_nothing_any_more_is_told_of_by_checkout_and_merge() ->
     place.commit("gone")?;
     place.ok(&["checkout", "main"])?;
     place.ok(&["undo"])?;
-    Ok(())
-}
-
-#[test]
-fn a_file_that_is_there_when_the_subset_comes_to_have_its_path_counts_as_an_edit() -> Outcome {
-    let place = Place::with_repository()?;
-    for path in ["a/x", "b/f", "b/g"] {
-        place.write(path, "committed")?;
-    }
-    place.commit("base")?;
-    place.ok(&["subset", "set", "a"])?;
-    place.write("b/f", "mine")?;
-    // Each hint leads on.
-    let errors = place.fails(20, &["commit", "-m", "m", "b/f"])?;
-    assert!(errors.contains("hint: dmv subset add b/f"), "{errors}");
-    let output = place.run(&["subset", "add", "b/f"])?;
-    let said = String::from_utf8(output.stderr)?;
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("b/f: your file stays"), "{said}");
-    assert_eq!(fs::read_to_string(place.work().join("b/f"))?, "mine");
-    let status = place.json(&["status", "--json"])?;
-    assert_eq!(status["changes"][0]["path"], "b/f");
-    assert_eq!(status["changes"][0]["change"], "modified");
-    place.commit("mine")?;
-    assert_eq!(place.ok(&["cat", "@:b/f"])?, "mine");
-    // A directory in the place of a file is still in the way.
-    fs::create_dir_all(place.work().join("b/g/d"))?;
-    place.write("b/g/d/h", "mine")?;
-    place.fails(5, &["subset", "add", "b/g"])?;
-    Ok(())
-}
-
-#[test]
-fn a_refusal_names_the_files_in_a_directory() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a", "a")?;
-    place.commit("first")?;
-    place.ok(&["checkout", "-b", "other"])?;
-    place.write("d", "a file")?;
-    place.commit("second")?;
-    place.ok(&["checkout", "main"])?;
-    place.write("d/x", "mine")?;
-    let said = place.fails(5, &["checkout", "other"])?;
-    assert!(said.contains("uncommitted changes in d/x;"), "{said}");
     Ok(())
 }

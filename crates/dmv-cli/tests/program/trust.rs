@@ -111,12 +111,8 @@ fn pairing_waits_no_longer_than_it_says() -> Outcome {
     assert!(said.contains("no other device was found"), "{said}");
     let took = began.elapsed();
     assert!(took < Duration::from_secs(2) + SLACK, "{took:?}");
-    Ok(())
-}
 
-#[test]
-fn pairing_ends_when_nobody_comes() -> Outcome {
-    let place = Place::with_repository()?;
+    // Nobody comes.
     let said = place.fails(13, &["pair", "--listen", "127.0.0.1", "--wait", "0"])?;
     assert!(said.contains("no other device was found"), "{said}");
     place.fails(2, &["pair", "12"])?;

@@ -34,59 +34,6 @@ fn looked(place: &Place, exit: i32) -> Outcome<Value> {
 }
 
 #[test]
-fn no_command_makes_a_new_root_in_place_of_a_lost_one() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let ada = pushed(&gateway)?;
-    let eve = place()?;
-    gateway.add(&eve, "studio", BUCKET)?;
-    eve.write("other", "of eve")?;
-    eve.commit("of eve")?;
-    let files = gateway.files("film")?;
-    fs::remove_file(root(&gateway))?;
-    ada.write("reel", "take 4")?;
-    ada.commit("take 4")?;
-    for command in [
-        &["push", "studio"][..],
-        &["push", "studio", "--dry-run"],
-        &["fetch", "studio"],
-        &["pull", "studio"],
-        &["sync", "studio"],
-        &["gc", "--at", "studio"],
-        &["repack", "--at", "studio"],
-        &["verify", "--at", "studio"],
-        &["op", "log", "--at", "studio"],
-        &["undo", "--at", "studio"],
-    ] {
-        let said = ada.fails(7, command)?;
-        assert!(
-            said.contains("the file 'root' is gone"),
-            "{command:?}: {said}"
-        );
-        assert!(said.contains("dmv recover --at s3://film/x"), "{said}");
-    }
-    ada.ok(&["remote", "check", "studio"])?;
-    for command in [&["push", "studio"][..], &["push", "studio", "--dry-run"]] {
-        let said = eve.fails(7, command)?;
-        assert!(
-            said.contains("makes no new repository beside them"),
-            "{said}"
-        );
-        assert!(said.contains("dmv recover --at s3://film/x"), "{said}");
-    }
-    let clone = ["clone", BUCKET, "x", "--endpoint", &gateway.endpoint];
-    let said = eve.fails(10, &clone)?;
-    assert!(
-        said.contains("If there was one: dmv recover --at s3://film/x"),
-        "{said}"
-    );
-    assert!(!root(&gateway).exists());
-    assert_eq!(gateway.files("film")?, files - 1);
-    Ok(())
-}
-
-#[test]
 fn a_lost_root_is_restored_by_a_person_who_chooses_a_state() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
@@ -151,7 +98,7 @@ fn a_lost_root_is_restored_by_a_person_who_chooses_a_state() -> Outcome {
 }
 
 #[test]
-fn a_damaged_root_is_lost_and_a_newer_one_is_not() -> Outcome {
+fn a_damaged_root_is_lost_a_newer_one_is_not_and_no_command_makes_a_new_one() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
     };
@@ -204,6 +151,52 @@ fn a_damaged_root_is_lost_and_a_newer_one_is_not() -> Outcome {
     fs::rename(&away, &pack)?;
     ada.ok(&["recover", "--at", "studio", "--use", id])?;
     ada.ok(&["verify", "--at", "studio"])?;
+
+    // No command makes a new root in place of a lost one.
+    let eve = place()?;
+    gateway.add(&eve, "studio", BUCKET)?;
+    eve.write("other", "of eve")?;
+    eve.commit("of eve")?;
+    let files = gateway.files("film")?;
+    fs::remove_file(root(&gateway))?;
+    ada.write("reel", "take 4")?;
+    ada.commit("take 4")?;
+    for command in [
+        &["push", "studio"][..],
+        &["push", "studio", "--dry-run"],
+        &["fetch", "studio"],
+        &["pull", "studio"],
+        &["sync", "studio"],
+        &["gc", "--at", "studio"],
+        &["repack", "--at", "studio"],
+        &["verify", "--at", "studio"],
+        &["op", "log", "--at", "studio"],
+        &["undo", "--at", "studio"],
+    ] {
+        let said = ada.fails(7, command)?;
+        assert!(
+            said.contains("the file 'root' is gone"),
+            "{command:?}: {said}"
+        );
+        assert!(said.contains("dmv recover --at s3://film/x"), "{said}");
+    }
+    ada.ok(&["remote", "check", "studio"])?;
+    for command in [&["push", "studio"][..], &["push", "studio", "--dry-run"]] {
+        let said = eve.fails(7, command)?;
+        assert!(
+            said.contains("makes no new repository beside them"),
+            "{said}"
+        );
+        assert!(said.contains("dmv recover --at s3://film/x"), "{said}");
+    }
+    let clone = ["clone", BUCKET, "x", "--endpoint", &gateway.endpoint];
+    let said = eve.fails(10, &clone)?;
+    assert!(
+        said.contains("If there was one: dmv recover --at s3://film/x"),
+        "{said}"
+    );
+    assert!(!root(&gateway).exists());
+    assert_eq!(gateway.files("film")?, files - 1);
     Ok(())
 }
 

@@ -82,7 +82,8 @@ fn requests(done: &Value) -> u64 {
 }
 
 #[test]
-fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outcome {
+fn who_makes_a_repository_in_a_bucket_tests_the_store_fully() -> Outcome {
+    // A push to an address.
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
     };
@@ -99,6 +100,36 @@ fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outc
     ada.write("f", "two")?;
     ada.commit("two")?;
     assert_eq!(requests(&ada.json(&push)?), 4);
+
+    // A bare clone to an empty prefix makes the repository there.
+    let place = place()?;
+    ten_files(&place, "first")?;
+    place.commit("first")?;
+    place.ok(&["tag", "v1"])?;
+    let endpoint = gateway.endpoint.clone();
+    let args = [
+        "clone",
+        "--bare",
+        ".",
+        "s3://film/copy",
+        "--endpoint",
+        &endpoint,
+    ];
+    let foreseen = place.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
+    assert_eq!(foreseen["dry_run"], true, "{foreseen}");
+    let made = place.json(&[&args[..], &["--json"]].concat())?;
+    assert_eq!(
+        (&made["created"], &made["remote"]),
+        (&true.into(), &"origin".into())
+    );
+    // The endpoint is noted beside the address.
+    ten_files(&place, "second")?;
+    place.commit("second")?;
+    place.fails(5, &args)?;
+    place.ok(&["push"])?;
+    place.ok(&["verify", "--at", "origin"])?;
+    let made = place.json(&["push", "--create", "--json"])?;
+    assert_eq!(made["created"], false);
     Ok(())
 }
 
@@ -643,41 +674,5 @@ fn several_people_work_at_one_bucket() -> Outcome {
     eve.ok(&["show", "origin/side"])?;
     let freed = eve.ok(&["gc", "--at", "origin", "--grace", "0"])?;
     assert!(freed.contains("nothing to free at origin"), "{freed}");
-    Ok(())
-}
-
-#[test]
-fn a_bare_clone_to_an_empty_prefix_makes_the_repository_there() -> Outcome {
-    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
-        return Ok(());
-    };
-    let place = place()?;
-    ten_files(&place, "first")?;
-    place.commit("first")?;
-    place.ok(&["tag", "v1"])?;
-    let endpoint = gateway.endpoint.clone();
-    let args = [
-        "clone",
-        "--bare",
-        ".",
-        "s3://film/copy",
-        "--endpoint",
-        &endpoint,
-    ];
-    let foreseen = place.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
-    assert_eq!(foreseen["dry_run"], true, "{foreseen}");
-    let made = place.json(&[&args[..], &["--json"]].concat())?;
-    assert_eq!(
-        (&made["created"], &made["remote"]),
-        (&true.into(), &"origin".into())
-    );
-    // The endpoint is noted beside the address.
-    ten_files(&place, "second")?;
-    place.commit("second")?;
-    place.fails(5, &args)?;
-    place.ok(&["push"])?;
-    place.ok(&["verify", "--at", "origin"])?;
-    let made = place.json(&["push", "--create", "--json"])?;
-    assert_eq!(made["created"], false);
     Ok(())
 }
