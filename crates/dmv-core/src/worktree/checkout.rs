@@ -47,7 +47,7 @@ use crate::fsutil::{
 };
 use crate::object::tree::Xattrs;
 use crate::path::PathError;
-use crate::platform::{Cause, cause_of, set_modified};
+use crate::platform::{Cause, HAS_EXECUTABLE_BIT, cause_of, set_modified};
 use crate::threads::{cores, start_in};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -552,9 +552,14 @@ impl<B> EntryWriter<'_, B> {
         fresh: bool,
         cancel: &AtomicBool,
     ) -> Result<PlacedEntry, Refusal> {
-        let before = check_replaced(dir, name, new.replaces)?;
+        // What was there lends the new file its mode, where there are modes. Later it is looked at anyway.
+        let before = if HAS_EXECUTABLE_BIT {
+            check_replaced(dir, name, new.replaces)?
+        } else {
+            None
+        };
         // A file that only grows can share no blocks.
-        let direct = fresh && before.is_none() && !self.content.may_share(&new.blob);
+        let direct = fresh && new.replaces.is_none() && !self.content.may_share(&new.blob);
         let (file, created) = if direct {
             (
                 dir.create_growing(name, new.exec).map_err(occupied)?,

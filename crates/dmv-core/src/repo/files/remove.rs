@@ -125,7 +125,7 @@ fn overwrites(
 ) -> Result<Overwrites, RepoError> {
     let (mut lost, mut overwrites) = (Vec::new(), Overwrites::new());
     for (path, tracked) in inside {
-        let Some(stat) = switch.stat(path, &mut BTreeSet::new())? else {
+        let Some(stat) = switch.stat(path)? else {
             continue;
         };
         if is_special(&stat) {
@@ -185,7 +185,7 @@ impl Switch<'_> {
         paths.sort_by(|a, b| by_dir(a, b));
         for path in paths {
             add_above(path, &mut dirs);
-            let stat = self.stat(path, &mut BTreeSet::new())?;
+            let stat = self.stat(path)?;
             if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
                 dirs.insert(path.clone());
                 continue;

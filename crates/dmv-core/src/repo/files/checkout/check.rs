@@ -9,7 +9,7 @@ use crate::path::DiskPath;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::conflict::at;
-use crate::repo::files::checkout::dirs::is_whole;
+use crate::repo::files::checkout::dirs::{KnownDirs, is_whole};
 use crate::repo::files::checkout::stages::SwitchDecision;
 use crate::repo::files::checkout::stays::Stays;
 use crate::repo::files::checkout::switch::Switch;
@@ -47,8 +47,7 @@ struct CheckResult {
     looked: BTreeSet<Vec<u8>>,
     /// Directories that a file replaces.
     replaced_dirs: Vec<Vec<u8>>,
-    /// Directories that are known not to exist.
-    absent_dirs: BTreeSet<Vec<u8>>,
+    dirs: KnownDirs,
     /// What is known to be above the paths that were looked at.
     above: BTreeMap<Vec<u8>, Above>,
 }
@@ -77,7 +76,7 @@ impl Switch<'_> {
             let path = path.as_bytes();
             // A file that is no longer tracked stays.
             if new.is_none() && self.request.tree.untracked.has(path) {
-                let stat = self.stat(path, &mut found.absent_dirs)?;
+                let stat = self.stat_in(path, &mut found.dirs)?;
                 return self.leave_alone(path, stat.as_ref(), &mut found);
             }
             if self.stays(path) && (new.is_some() || self.stays_there(path)) {
@@ -155,7 +154,7 @@ impl Switch<'_> {
         found: &mut CheckResult,
     ) -> Result<(), RepoError> {
         let Difference { path, old, new } = at;
-        let stat = self.stat(path, &mut found.absent_dirs)?;
+        let stat = self.stat_in(path, &mut found.dirs)?;
         let is_clean = old.is_some() && !self.known.dirty.contains_key(path);
         if let (Some(stat), false) = (&stat, is_clean && !self.known.left.contains_key(path)) {
             found.decision.note_found(path, stat);
@@ -329,7 +328,7 @@ impl Switch<'_> {
             if is_new && (is_file(&entry) || !is_in_place()?) {
                 continue;
             }
-            let stat = self.stat(path, &mut found.absent_dirs)?;
+            let stat = self.stat_in(path, &mut found.dirs)?;
             if !is_file(&entry) && stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
                 // Both are directories. What differs in them has paths of its own.
                 continue;
@@ -365,7 +364,7 @@ impl Switch<'_> {
             if self.target_entry(path)?.is_some() || side.term.kind == Kind::Directory {
                 continue;
             }
-            let Some(stat) = self.stat(path, &mut found.absent_dirs)? else {
+            let Some(stat) = self.stat_in(path, &mut found.dirs)? else {
                 continue;
             };
             let is_same = equals(repo, &tree.root, path, &side.entry(), &stat);
@@ -437,7 +436,7 @@ impl Switch<'_> {
             }
             let is_theirs = shown.own.is_none() && self.request.subset.includes(path, false);
             let stat = if is_theirs && self.base_entry(path)?.is_none() {
-                self.stat(path, &mut BTreeSet::new())?
+                self.stat(path)?
             } else {
                 None
             };
@@ -466,7 +465,7 @@ impl Switch<'_> {
         let inside = inside.take_while(|(one, _)| one.starts_with(&below));
         for (dirty, _) in own.chain(inside) {
             // A switch that was cut off has written what the target has.
-            let stat = self.stat(dirty, &mut BTreeSet::new())?;
+            let stat = self.stat(dirty)?;
             let is_as_target = match (self.target_entry(dirty)?, stat) {
                 (Some(entry), Some(stat)) => self.holds(dirty, &entry, &stat)?,
                 (target, stat) => target.is_none() && stat.is_none(),
@@ -533,7 +532,7 @@ impl Switch<'_> {
             if goes || self.known.dirty.contains_key(&path) {
                 continue;
             }
-            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            let stat = self.stat(&path)?;
             let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
             if stat.is_some() && !(is_dir && self.is_dir_of_base(&path)?) {
                 kept.push(path);
@@ -569,7 +568,7 @@ impl Switch<'_> {
     }
 
     fn look_above(&self, dir: &[u8]) -> Result<Above, RepoError> {
-        let Some(stat) = self.stat(dir, &mut BTreeSet::new())? else {
+        let Some(stat) = self.stat(dir)? else {
             return Ok(Above::Nothing);
         };
         if stat.kind == FileKind::Dir {

@@ -9,7 +9,7 @@ use crate::object::tree::TreeEntry;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
-use crate::repo::files::checkout::dirs::{is_dir, is_whole, sorted};
+use crate::repo::files::checkout::dirs::{KnownDirs, is_dir, is_whole, sorted};
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::seen::Expectation;
 use crate::worktree::base::entry_at;
@@ -22,8 +22,7 @@ use std::ops::ControlFlow;
 struct ClearancePlan {
     /// Where files will be moved from.
     moving: HashSet<Vec<u8>>,
-    /// Directories that are known not to be there.
-    absent: BTreeSet<Vec<u8>>,
+    dirs: KnownDirs,
     /// Removals that are not carried out yet.
     plan: Plan<Blob>,
     /// Directories that go once they are empty.
@@ -39,7 +38,7 @@ impl Switch<'_> {
         let job = self.request.job;
         let mut clearing = ClearancePlan {
             moving: moves.iter().map(|one| one.from.clone()).collect(),
-            absent: BTreeSet::new(),
+            dirs: KnownDirs::default(),
             plan: Plan::default(),
             gone_dirs: BTreeSet::new(),
             portion: job.portion(PLAN_FILES),
@@ -55,7 +54,7 @@ impl Switch<'_> {
             self.clear_path(path.as_bytes(), old, new, &mut clearing)
         })?;
         let ClearancePlan {
-            mut absent,
+            mut dirs,
             mut plan,
             gone_dirs,
             ..
@@ -63,11 +62,13 @@ impl Switch<'_> {
         // If something else has taken the place of a directory, then the directory is gone already.
         let mut there = BTreeSet::new();
         for dir in gone_dirs {
-            let stat = self.stat(&dir, &mut absent)?;
+            let stat = self.stat_in(&dir, &mut dirs)?;
             if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
                 there.insert(dir);
             }
         }
+        // A directory that is open could stay.
+        drop(dirs);
         let there = sorted(there);
         if moves.is_empty() {
             plan.remove_dirs = there;
@@ -94,7 +95,9 @@ impl Switch<'_> {
         if self.stays_there(path) {
             return Ok(());
         }
-        if new.is_some_and(|new| !is_dir(new)) {
+        let stat = self.stat_in(path, &mut clearing.dirs)?;
+        let has_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+        if has_dir && new.is_some_and(|new| !is_dir(new)) {
             self.note_dirs_in_the_way(path, &mut clearing.gone_dirs)?;
         }
         let Some(old) = old else {
@@ -106,10 +109,10 @@ impl Switch<'_> {
         if new.is_none() && self.decision.left_alone.contains_key(path) {
             return Ok(());
         }
-        let Some(stat) = self.stat(path, &mut clearing.absent)? else {
+        if stat.is_none() {
             return Ok(());
-        };
-        if stat.kind == FileKind::Dir {
+        }
+        if has_dir {
             let goes = match new {
                 // The subset may leave out everything in it.
                 Some(new) if is_dir(new) => !is_whole(new) && !self.has_dir(path)?,

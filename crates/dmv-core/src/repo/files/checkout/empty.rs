@@ -46,7 +46,7 @@ pub fn remove_all_files(
         for (name, kind) in tree.root.open_dir(&dir)?.list(MAX_DIR_ENTRIES)?.iter() {
             let path = join(&dir, name);
             let kind = match kind {
-                FileKind::Unknown => switch.stat(&path, &mut BTreeSet::new())?.map(|s| s.kind),
+                FileKind::Unknown => switch.stat(&path)?.map(|s| s.kind),
                 kind => Some(kind),
             };
             if path == DMV_DIR.as_bytes() {

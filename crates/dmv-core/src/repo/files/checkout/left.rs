@@ -10,7 +10,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
-use crate::repo::files::checkout::dirs::{add_above, is_dir};
+use crate::repo::files::checkout::dirs::{KnownDirs, add_above, is_dir};
 use crate::repo::files::checkout::span::{Differences, InterruptedPath, LeftPaths};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::same::{SameError, same_as};
@@ -33,10 +33,10 @@ impl<'a> Switch<'a> {
             self.known.left = Rc::new(all);
             return Ok(());
         };
-        let mut absent = BTreeSet::new();
+        let mut dirs = KnownDirs::default();
         for path in self.known.dirty.keys().cloned().collect::<Vec<_>>() {
             for target in unfinished.targets.iter().rev() {
-                if let Some(left) = self.left_by(target, &path, &mut absent)? {
+                if let Some(left) = self.left_by(target, &path, &mut dirs)? {
                     self.known.dirty.remove(&path);
                     all.insert(path, left);
                     break;
@@ -47,7 +47,7 @@ impl<'a> Switch<'a> {
         for target in unfinished.targets.iter().rev() {
             for path in self.outside_paths(target)? {
                 if !all.contains_key(&path)
-                    && let Some(left) = self.left_by(target, &path, &mut absent)?
+                    && let Some(left) = self.left_by(target, &path, &mut dirs)?
                 {
                     all.insert(path, left);
                 }
@@ -189,7 +189,7 @@ impl<'a> Switch<'a> {
         &self,
         target: &Target,
         path: &[u8],
-        absent: &mut BTreeSet<Vec<u8>>,
+        dirs: &mut KnownDirs,
     ) -> Result<Option<InterruptedPath>, RepoError> {
         // A merge's tree that was never published may be gone. Then nothing is known about it.
         let Some(entry) = known_entry(self.request.repo, target, path)? else {
@@ -201,7 +201,7 @@ impl<'a> Switch<'a> {
         if base.as_ref().map_or(entry.is_none(), same) {
             return Ok(None); // The switch had nothing to do here.
         }
-        let stat = self.stat(path, absent)?;
+        let stat = self.stat_in(path, dirs)?;
         let begun = match (&entry, &stat) {
             (None, None) => false,
             // The switch did only the first half of replacing a file with a directory, or the

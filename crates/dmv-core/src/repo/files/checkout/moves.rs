@@ -6,7 +6,7 @@ use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::tree::{Attrs, Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
-use crate::repo::files::checkout::dirs::sorted;
+use crate::repo::files::checkout::dirs::{KnownDirs, sorted};
 use crate::repo::files::checkout::switch::{Switch, checkout_error};
 use crate::repo::files::saved::Return;
 use crate::repo::files::seen::Expectation;
@@ -58,7 +58,7 @@ impl Switch<'_> {
         if gone.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut moves, mut absent) = (Vec::new(), BTreeSet::new());
+        let (mut moves, mut dirs) = (Vec::new(), KnownDirs::default());
         for (to, same) in come {
             let Some(sources) = gone.get_mut(&same) else {
                 continue;
@@ -67,7 +67,7 @@ impl Switch<'_> {
                 || self.decision.given_up.has(&to)
                 || self.is_of_others(&to);
             // A directory goes before the file arrives, or the file is written like others.
-            let there = self.stat(&to, &mut absent)?;
+            let there = self.stat_in(&to, &mut dirs)?;
             if is_taken || there.is_some_and(|stat| stat.kind != FileKind::Dir) {
                 continue;
             }

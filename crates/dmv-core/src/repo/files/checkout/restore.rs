@@ -23,7 +23,7 @@ use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
-use crate::repo::files::checkout::dirs::{add_above, is_dir, sorted};
+use crate::repo::files::checkout::dirs::{KnownDirs, add_above, is_dir, sorted};
 use crate::repo::files::checkout::stages::SwitchProgress;
 use crate::repo::files::checkout::stays::{self, LeftAlone, Stays};
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
@@ -469,7 +469,7 @@ fn removed_before(
 ) -> Result<LeftAlone, RepoError> {
     let (mut out, mut looked) = (LeftAlone::new(), BTreeSet::new());
     for path in gone.iter().map(|(path, _)| path.as_bytes()) {
-        if switch.stat(path, &mut BTreeSet::new())?.is_none() {
+        if switch.stat(path)?.is_none() {
             let emptied = switch.emptied_above(path, &mut looked)?;
             out.insert(path.to_vec(), Stays::Gone(emptied));
         }
@@ -592,11 +592,11 @@ impl Switch<'_> {
         &mut self,
         wanted: &[(RepoPath, TreeEntry)],
     ) -> Result<Vec<(Vec<u8>, TreeEntry)>, RepoError> {
-        let mut absent = BTreeSet::new();
+        let mut dirs = KnownDirs::default();
         let mut moves = Vec::new();
         for (path, entry) in wanted {
             let bytes = path.as_bytes().to_vec();
-            if let Some(stat) = self.stat(&bytes, &mut absent)? {
+            if let Some(stat) = self.stat_in(&bytes, &mut dirs)? {
                 match (stat.kind == FileKind::Dir, entry.kind == Kind::Directory) {
                     (true, true) => continue,
                     (false, false) => {}

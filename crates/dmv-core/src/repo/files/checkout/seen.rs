@@ -89,7 +89,7 @@ impl Switch<'_> {
             return Ok(Expectation::Other);
         };
         loop {
-            let stat = self.stat(path, &mut Default::default())?;
+            let stat = self.stat(path)?;
             let Some(stat) = stat else {
                 return Ok(Expectation::Other);
             };

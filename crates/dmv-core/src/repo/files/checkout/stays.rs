@@ -105,7 +105,7 @@ impl Switch<'_> {
         let Some(end) = ends.by_ref().map(|(end, _)| end).find(is_new) else {
             return Ok(None);
         };
-        let stat = self.stat(&path[..end], &mut BTreeSet::new())?;
+        let stat = self.stat(&path[..end])?;
         let is_there = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
         Ok(is_there.then(|| path[..end].to_vec()))
     }
@@ -130,7 +130,7 @@ impl Switch<'_> {
             if out.contains_key(dir) || is_listed && !is_deleted {
                 continue;
             }
-            if self.stat(dir, &mut BTreeSet::new())?.is_some() {
+            if self.stat(dir)?.is_some() {
                 break;
             }
             // No scan lists an empty directory of which the subset leaves out something.
@@ -219,7 +219,7 @@ impl Switch<'_> {
         let mut above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         let is_file = |end: usize| {
             let dir = &path[..end];
-            let stat = || self.stat(dir, &mut BTreeSet::new());
+            let stat = || self.stat(dir);
             brings.stays.contains(dir)
                 && !brings.gone.contains(dir)
                 && matches!(stat(), Ok(Some(stat)) if stat.kind != FileKind::Dir)

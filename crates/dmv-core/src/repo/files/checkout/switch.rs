@@ -15,7 +15,7 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
 use crate::repo::files::checkout::dirs::{
-    add_dirs, by_dir, is_dir, is_empty_dir, is_whole, sorted,
+    KnownDirs, add_dirs, by_dir, is_dir, is_empty_dir, is_whole, sorted,
 };
 use crate::repo::files::checkout::durable::sync_each;
 use crate::repo::files::checkout::purged;
@@ -47,9 +47,6 @@ use std::sync::Arc;
 
 /// The most files in one plan. Limits memory.
 pub const PLAN_FILES: usize = 64 << 10;
-
-/// The most directories that are remembered as missing. A forgotten one is examined again.
-const MAX_ABSENT_DIRS: usize = 16 << 10;
 
 /// Up to this many files are synced one by one. More files are synced with their file system, which
 /// also waits for the writes of other programs.
@@ -142,34 +139,19 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
-    /// Returns the stat of the entry at `path`. Directories in `absent` are known to be missing and
-    /// are not examined again.
-    pub fn stat(
+    /// Returns the stat of the entry at `path`.
+    pub fn stat(&self, path: &[u8]) -> Result<Option<FileStat>, RepoError> {
+        self.stat_in(path, &mut KnownDirs::default())
+    }
+
+    /// Like [`stat`](Self::stat), for one of many paths. `dirs` may be older than the answer: no directory is to be made,
+    /// moved or removed as long as it is used.
+    pub fn stat_in(
         &self,
         path: &[u8],
-        absent: &mut BTreeSet<Vec<u8>>,
+        dirs: &mut KnownDirs,
     ) -> Result<Option<FileStat>, RepoError> {
-        let Some((dir, name)) = split_path(path) else {
-            return Ok(None);
-        };
-        let mut end = Some(dir.len());
-        while let Some(at) = end {
-            if absent.contains(&dir[..at]) {
-                return Ok(None);
-            }
-            end = dir[..at].iter().rposition(|b| *b == b'/');
-        }
-        match self.request.tree.root.open_dir(dir) {
-            Ok(dir) => Ok(dir.stat_opt(name)?),
-            Err(e) if !e.is_absent() => Err(e.into()),
-            Err(_) => {
-                if absent.len() >= MAX_ABSENT_DIRS {
-                    absent.clear();
-                }
-                absent.insert(dir.to_vec());
-                Ok(None)
-            }
-        }
+        Ok(dirs.stat(&self.request.tree.root, path)?)
     }
 
     pub fn span(&self) -> Span<'a> {
@@ -339,7 +321,7 @@ impl<'a> Switch<'a> {
             } else if step.to.is_none() {
                 self.note_gone_dirs(&step.path, &mut gone_dirs)?;
             }
-            let Some(there) = self.stat(&step.path, &mut BTreeSet::new())? else {
+            let Some(there) = self.stat(&step.path)? else {
                 continue;
             };
             // A file cannot replace a directory in one step, nor a directory a file.
@@ -360,13 +342,15 @@ impl<'a> Switch<'a> {
                 _ => {}
             }
         }
-        let mut absent = BTreeSet::new();
+        let mut dirs = KnownDirs::default();
         for dir in gone_dirs {
-            let stat = self.stat(&dir, &mut absent)?;
+            let stat = self.stat_in(&dir, &mut dirs)?;
             if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
                 plan.remove_dirs.push(dir);
             }
         }
+        // A directory that is open could stay.
+        drop(dirs);
         plan.remove_dirs = sorted(plan.remove_dirs.into_iter().collect());
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         // `written` holds entries of the target for the stat cache. The entries written here are
@@ -385,7 +369,7 @@ impl<'a> Switch<'a> {
         }
         for dir in &brings.emptied {
             // Something else may be there by now.
-            if let Ok(None) = self.stat(dir, &mut BTreeSet::new()) {
+            if let Ok(None) = self.stat(dir) {
                 self.need_dirs(dir, &mut pending.dirs);
             }
         }

@@ -50,13 +50,13 @@ impl Switch<'_> {
     ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
         for root in in_the_way {
-            let stat = self.stat(root, &mut BTreeSet::new())?;
+            let stat = self.stat(root)?;
             if stat.is_some_and(|stat| self.has_come(&stat)) {
                 lost.insert(root.clone());
             }
         }
         for path in all_gone(self.request.tree, in_the_way.iter().cloned().collect())?.into_keys() {
-            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            let stat = self.stat(&path)?;
             let stays = stat.is_some_and(|stat| is_special(&stat) || self.has_come(&stat));
             if stays || Repo::parse_path(&path).is_err() {
                 lost.insert(path);
@@ -84,7 +84,7 @@ impl Switch<'_> {
         let roots = std::mem::take(&mut self.decision.in_the_way);
         let mut plan = Plan::default();
         for path in all_gone(self.request.tree, roots.iter().cloned().collect())?.into_keys() {
-            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            let stat = self.stat(&path)?;
             if stat.is_none_or(|stat| stat.kind == FileKind::Dir) {
                 continue;
             }
