@@ -43,6 +43,7 @@ use crate::worktree::scan::Select;
 use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
+use crate::worktree::statcache::StatCache;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -133,6 +134,8 @@ impl Repo {
         let key = next_key(self)?;
         tx.change([set(key.clone(), id.as_bytes().to_vec())]);
         steps::set_done(&mut tx, &tree.name, sides)?;
+        // The switch writes this cache anew, and some file systems replace no file that is open.
+        tree.cache.iter().for_each(StatCache::close);
         let done = put_back(self, form, &summary, options, job, || {
             tx.publish(Effect::Written).map(drop)
         })?;
