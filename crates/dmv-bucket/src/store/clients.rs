@@ -94,6 +94,14 @@ impl Clients {
     }
 }
 
+/// Returns options for connections without encryption, if they are plain. They need none of the system's certificates,
+/// which Wine cannot tell.
+fn unencrypted_if(is_plain: bool, options: ClientOptions) -> ClientOptions {
+    options
+        .with_allow_http(is_plain)
+        .with_no_system_certificates(is_plain)
+}
+
 struct Maker<'a> {
     address: &'a BucketAddress,
     settings: &'a Settings,
@@ -218,14 +226,15 @@ impl Maker<'_> {
             return Ok(options);
         };
         self.check_endpoint(endpoint)?;
-        Ok(options.with_allow_http(endpoint.starts_with("http://")))
+        let is_plain = endpoint.starts_with("http://");
+        Ok(unencrypted_if(is_plain, options))
     }
 
     fn web(&self, once: bool) -> Result<HttpStore, NetError> {
         let is_plain = self.address.scheme == Scheme::LocalHttp;
         let scheme = if is_plain { "http" } else { "https" };
         let bundle = self.set("AWS_CA_BUNDLE");
-        let options = self.options(bundle.as_deref())?.with_allow_http(is_plain);
+        let options = unencrypted_if(is_plain, self.options(bundle.as_deref())?);
         let builder = HttpBuilder::new()
             .with_url(format!("{scheme}://{}", self.address.bucket))
             .with_retry(self.retry(once))
