@@ -6,6 +6,7 @@ use crate::failure::{EXIT_REFUSED, Failure};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
+use dmv_core::platform::whole_path;
 #[cfg(feature = "store")]
 use dmv_core::repo::CONFIG_FILE;
 use dmv_core::repo::{DMV_DIR, HalfClone, Repo};
@@ -15,14 +16,14 @@ use std::path::Path;
 /// The command that goes on with a half-made clone, from any directory.
 pub fn go_on(repo: &Repo, half: &HalfClone) -> Hint {
     let dir = repo.worktree_root().unwrap_or(repo.dmv_dir());
-    let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    let dir = whole_path(dir).unwrap_or_else(|_| dir.to_owned());
     command(half, &dir, store_options(repo, half))
 }
 
 /// The command that goes on with a clone in a directory or above it that was cut off before it had made a
 /// repository.
 pub fn begun_in(dir: &Path) -> Option<Hint> {
-    let dir = std::fs::canonicalize(dir).ok()?;
+    let dir = whole_path(dir).ok()?;
     dir.ancestors().find_map(|dir| {
         let half = HalfClone::begun(&dir.join(DMV_DIR))?;
         let is_bucket = ["s3://", "gs://", "az://"];

@@ -5,7 +5,7 @@ use crate::peers::refuse_address;
 use crate::prelude::*;
 use crate::print::checkout::tell_refused;
 use crate::subset_options::LimitArgs;
-use dmv_core::platform::bytes_of;
+use dmv_core::platform::argument_bytes;
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{AddOptions, WorktreeInfo, WorktreeState};
 use dmv_core::subset::Subset;
@@ -181,7 +181,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         object! { ..record(&report.info), report.{files, bytes}, problems: report.refused }
     };
     context.ui.report(document, |out| {
-        let path = escape(bytes_of(&report.info.path));
+        let path = shown(&report.info);
         let on = on(&context.ui, &report.info.head, report.info.commit);
         writeln!(out, "created worktree {path}, {on}")?;
         writeln!(out, "{}", written(report.files, report.bytes, 0))?;
@@ -208,7 +208,7 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
             || record(&info),
             |out| {
                 let mark = if info.current { "*" } else { " " };
-                let path = escape(bytes_of(&info.path));
+                let path = shown(&info);
                 let gone = match info.state {
                     WorktreeState::Here => hint!(""),
                     WorktreeState::Hidden => hint!(" (you may not look there)"),
@@ -225,11 +225,16 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
+/// Returns the worktree's path as it is printed.
+fn shown(info: &WorktreeInfo) -> String {
+    escape(&argument_bytes(&info.path)).to_string()
+}
+
 fn tell(context: &Context, info: &WorktreeInfo, what: &str) -> Result<u8, Failure> {
     context.ui.report(
         || record(info),
         |out| {
-            let path = escape(bytes_of(&info.path));
+            let path = shown(info);
             let on = on(&context.ui, &info.head, info.commit);
             Ok(writeln!(out, "{what}: {path}, {on}")?)
         },

@@ -61,7 +61,7 @@ pub use self::holder::{FileUser, Holder};
 pub use self::lock::try_lock;
 pub(crate) use self::lock::{try_lock_at, try_lock_dir, try_lock_shared, unlock};
 pub(crate) use self::name::{NAMES_MAY_MEET, with_slashes};
-pub use self::name::{argument_bytes, bytes_of, name_of, string_of};
+pub use self::name::{argument_bytes, bytes_of, name_of, string_of, whole_path};
 pub use self::own::{OddKind, OwnAccess, create_own_dirs, open_named, open_own, share_new};
 pub(crate) use self::own::{copy_own, share_like};
 pub use self::process::{

@@ -3,6 +3,8 @@
 use super::system;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Whether the system's usual file systems find a file under other spellings of its name, too.
 pub(crate) const NAMES_MAY_MEET: bool = system::NAMES_MAY_MEET;
@@ -22,6 +24,11 @@ pub fn argument_bytes(path: &(impl AsRef<OsStr> + ?Sized)) -> Cow<'_, [u8]> {
 /// Returns a path on disk with slashes, where the system separates names by another character.
 pub(crate) fn with_slashes(path: &[u8]) -> Cow<'_, [u8]> {
     system::with_slashes(path)
+}
+
+/// Returns the whole path of an entry that exists, without links on the way and as people write it.
+pub fn whole_path(path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path).map(system::as_written)
 }
 
 /// Returns the name or path with these bytes. If the system has no such name, returns one that no file can

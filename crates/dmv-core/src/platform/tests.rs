@@ -263,6 +263,21 @@ fn names_are_the_same_bytes_on_both_sides() {
 }
 
 #[test]
+fn a_whole_path_is_one_that_people_write() -> Done {
+    let temp = tempfile::tempdir()?;
+    std::fs::create_dir_all(temp.path().join("a/b"))?;
+    let whole = whole_path(&temp.path().join("a/b/../b"))?;
+    assert!(whole.is_absolute() && whole.ends_with("a/b"));
+    assert!(!bytes_of(&whole).starts_with(b"\\\\?"), "{whole:?}");
+    assert_eq!(
+        std::fs::canonicalize(&whole)?,
+        std::fs::canonicalize(temp.path().join("a/b"))?
+    );
+    assert!(whole_path(&temp.path().join("no")).is_err());
+    Ok(())
+}
+
+#[test]
 fn what_this_user_has_made_is_its_own() -> Done {
     let (temp, _dir) = root()?;
     sync_dir(temp.path())?;

@@ -42,7 +42,9 @@ pub use self::file::{
 };
 pub use self::holder::holder_of;
 pub use self::lock::{try_lock, try_lock_dir, try_lock_shared, unlock};
-pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of, with_slashes};
+pub use self::name::{
+    NAMES_MAY_MEET, argument_bytes, as_written, bytes_of, name_of, string_of, with_slashes,
+};
 pub use self::own_calls::{
     FULL_SYNC, clone_blocks, copy_range, is_network_disk, settle, share_blocks, shared_bytes,
     start_writeback, unnamed_file, widen_pipe,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// macOS takes upper for lower case, and even where it does not, one Unicode form for the other.
 pub const NAMES_MAY_MEET: bool = cfg!(target_vendor = "apple");
@@ -18,6 +19,10 @@ pub fn argument_bytes(path: &OsStr) -> Cow<'_, [u8]> {
 
 pub fn with_slashes(path: &[u8]) -> Cow<'_, [u8]> {
     Cow::Borrowed(path)
+}
+
+pub fn as_written(path: PathBuf) -> PathBuf {
+    path
 }
 
 #[inline]

@@ -36,7 +36,9 @@ pub use self::file::{
 };
 pub use self::holder::holder_of;
 pub use self::lock::{try_lock, try_lock_dir, try_lock_shared, unlock};
-pub use self::name::{NAMES_MAY_MEET, argument_bytes, bytes_of, name_of, string_of, with_slashes};
+pub use self::name::{
+    NAMES_MAY_MEET, argument_bytes, as_written, bytes_of, name_of, string_of, with_slashes,
+};
 pub use self::process::{
     HOME_VARIABLES, by_shell, host_name, in_own_group, login_name, may_execute, stop_group,
     terminal_size,

@@ -3,6 +3,7 @@
 use crate::platform::SystemError;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use windows_sys::Win32::Foundation::{
     ERROR_FILE_NOT_FOUND, ERROR_FILENAME_EXCED_RANGE, ERROR_INVALID_NAME,
 };
@@ -11,6 +12,9 @@ use windows_sys::Win32::Foundation::{
 const NO_NAME: &str = "\0";
 /// How long a name may be, in units of 16 bits.
 const MAX_UNITS: usize = 255;
+
+/// How long a path may be without a prefix, with room for a name.
+const MAX_PLAIN_BYTES: usize = 240;
 
 /// Windows takes upper for lower case, and a short name for a long one.
 pub const NAMES_MAY_MEET: bool = true;
@@ -30,6 +34,15 @@ pub fn with_slashes(path: &[u8]) -> Cow<'_, [u8]> {
         Cow::Owned(path.iter().map(slashes).collect())
     } else {
         Cow::Borrowed(path)
+    }
+}
+
+/// Leaves the prefix out that only long paths need.
+pub fn as_written(path: PathBuf) -> PathBuf {
+    let text = path.to_str().filter(|text| text.len() < MAX_PLAIN_BYTES);
+    match text.and_then(|text| text.strip_prefix(r"\\?\")) {
+        Some(plain) if plain.as_bytes().get(1) == Some(&b':') => PathBuf::from(plain),
+        _ => path,
     }
 }
 
@@ -131,6 +144,13 @@ mod tests {
                 "{good}"
             );
         }
+        let written = |path: &str| as_written(PathBuf::from(path)).into_os_string();
+        assert_eq!(written(r"\\?\C:\a\b"), r"C:\a\b");
+        for kept in [r"\\?\UNC\host\a", r"\\host\a", r"C:\a"] {
+            assert_eq!(written(kept), kept);
+        }
+        let long = [r"\\?\C:\", &"n".repeat(300)].concat();
+        assert_eq!(written(&long), *long);
         assert!(new_wide(&[b'n'; 255]).is_ok() && new_wide(&[b'n'; 256]).is_err());
         assert_eq!(&*argument_bytes(OsStr::new("a\\b/c")), b"a/b/c");
     }

@@ -8,7 +8,7 @@ use crate::fsutil::is_temp_name;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::path::PathContext;
-use crate::platform::{bytes_of, string_of};
+use crate::platform::{bytes_of, string_of, whole_path};
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
 use crate::repo::base::head::Head;
@@ -558,7 +558,7 @@ fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
     // Resolve `..` and symlinks for the part of the path that exists.
     let mut rest = Vec::new();
     for above in path.ancestors() {
-        if let Ok(real) = std::fs::canonicalize(above) {
+        if let Ok(real) = whole_path(above) {
             return Ok(rest.iter().rev().fold(real, |path, part| path.join(part)));
         }
         rest.extend(above.file_name().map(std::ffi::OsStr::to_owned));
