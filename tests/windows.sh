@@ -8,17 +8,40 @@
 #   tests/windows.sh story     the story
 #   tests/windows.sh names     the table of odd names, in turn with Linux
 #   tests/windows.sh turns     repositories that Linux and Windows use in turn; DMV_HISTORIES is how many
-#   tests/windows.sh program   tests of the program by their names, in a mount namespace; not in `all`
+#   tests/windows.sh program   the tests of the program in a mount namespace, but those of tests/windows-left-out.txt,
+#                              which says why; with words, the tests that have one in their names; not in `all`
 #   tests/windows.sh web       pages with a preview, and a connection by key
 #
 # It needs the target x86_64-pc-windows-gnu of rustup, and Debian's packages gcc-mingw-w64-x86-64 and wine64. Without
 # one of them it says "skipped" and passes. DMV_WINE and WINEPREFIX name another Wine and its directory.
+#
+# DMV_WINE_ROOT names a directory for Debian's next release, whose Wine 10 is then used. The first run fills it (a few
+# minutes) with Debian's package debootstrap. Such runs need root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
 target=x86_64-pc-windows-gnu
 skip() { echo "skipped: the tests under Wine: $1"; exit 0; }
 command -v x86_64-w64-mingw32-gcc >/dev/null || skip "gcc-mingw-w64-x86-64 is not installed"
+# Wine in a root of its own. What is mounted there goes with this process.
+if [ -n "${DMV_WINE_ROOT:-}" ]; then
+  [ -n "${DMV_WINE_MOUNTED:-}" ] || DMV_WINE_MOUNTED=1 exec unshare -m --propagation private "tests/windows.sh" "$@"
+  [ -e "$DMV_WINE_ROOT/usr/lib/wine/wine64" ] || { command -v debootstrap >/dev/null &&
+    debootstrap --variant=minbase --include=wine64,wine trixie "$DMV_WINE_ROOT" >/dev/null; } ||
+    skip "debootstrap makes no root with Wine in it"
+  for inside in /dev /proc /tmp "$PWD"; do
+    mkdir -p "$DMV_WINE_ROOT$inside"
+    mount --rbind "$inside" "$DMV_WINE_ROOT$inside"
+  done
+  mkdir -p target/wine
+  DMV_WINE=$PWD/target/wine/in-root
+  cat >"$DMV_WINE" <<END
+#!/bin/sh
+exec /usr/sbin/chroot '$DMV_WINE_ROOT' /bin/sh -c 'cd "\$0" && exec /usr/lib/wine/wine64 "\$@"' "\$PWD" "\$@"
+END
+  chmod +x "$DMV_WINE"
+  export WINEPREFIX=${WINEPREFIX:-$PWD/target/wine/prefix-in-root}
+fi
 wine=${DMV_WINE:-$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)} ||
   skip "Wine is not installed"
 rustup target list --installed 2>/dev/null | grep -q "$target" || rustup target add "$target" >/dev/null 2>&1 ||
@@ -64,7 +87,9 @@ core() {
 # Builds the program with everything in it, and says where it is.
 build() {
   cargo build --target "$target" -p dmv-cli >&2
-  echo "$PWD/target/$target/debug/dmv.exe"
+  # Half of the file tells a debugger about the program, and Wine would read that at each start.
+  x86_64-w64-mingw32-strip -o "$place/dmv.exe" "target/$target/debug/dmv.exe"
+  echo "$place/dmv.exe"
 }
 
 # Goes into a new directory, with settings of its own.
@@ -144,6 +169,15 @@ story() {
   cmp "work/$long/$long/$long/file.txt" "copy/$long/$long/$long/file.txt"
   (cd copy && try 0 "" pull)
   try 0 "" -C copy verify
+  # A command replaces the stat cache although it has read the old one.
+  cd work
+  touch "$dir/before"
+  printf 'more\n' >>b.txt
+  try 0 "" stash
+  [ .dmv/worktrees/main/stat -nt "$dir/before" ]
+  try 0 "" stash pop
+  try 0 "" restore b.txt
+  cd ..
   # A file that another program holds is named after two seconds, and the rest goes on.
   cd work
   printf 'held\n' >held.txt && printf 'free\n' >free.txt
@@ -204,14 +238,33 @@ story() {
   [ "$(readlink linked/link)" = a ] && [ "$(cat linked/link)" = xy ]
 }
 
+# Keeps Wine's server and what it starts in the background, so that no command has to wait for them or gets them as
+# they end.
+keep_wine() {
+  x86_64-w64-mingw32-gcc -w -x c -o "$dir/stay.exe" - <<<'#include <windows.h>
+    #include <stdio.h>
+    int main() { puts("stays"); fflush(stdout); Sleep(INFINITE); }'
+  "$wine" "$dir/stay.exe" >"$dir/stay.txt" 2>/dev/null </dev/null &
+  stays=$!
+  said_in "$dir/stay.txt" stays >/dev/null
+}
+
 # Linux and Windows use repositories in turn: ten random histories, and ten in which commands are killed.
 turns() {
-  local dmv dir
+  local dmv dir stays status=0
   dmv=$(build)
   begin turns
+  keep_wine
   cd "$top"
-  tests/windows-histories "$linux" "$dir/histories" "${DMV_HISTORIES:-10}" "${DMV_SEED:-1}" "$wine" "$dmv"
-  tests/windows-histories --kills "$linux" "$dir/kills" "${DMV_HISTORIES:-10}" "${DMV_SEED:-1}" "$wine" "$dmv"
+  # What Wine itself says is shown when a command ends in a way that no command of dmv does.
+  export WINEDEBUG=err+all
+  for kills in "" --kills; do
+    # shellcheck disable=SC2086
+    tests/windows-histories $kills "$linux" "$dir/histories$kills" "${DMV_HISTORIES:-10}" "${DMV_SEED:-1}" \
+      "$wine" "$dmv" || status=$?
+  done
+  finish "$stays"
+  return "$status"
 }
 
 names() {
@@ -248,28 +301,46 @@ web() {
   cmp picture.png ../by-key/picture.png
 }
 
-# The tests of the program as they are, with names as filters: a script stands in for the program, in a mount namespace.
-# Wine starts in half a second, so all of them take hours. What needs Unix fails: see docs/systems.md.
+# Prints the tests of tests/windows-left-out.txt, where a name that ends with `::` stands for all that begin with it.
+# Tells names that no test has (any more).
+left_out() { # TESTS
+  local name found
+  sed '/^#/d; /^$/d' "$top/tests/windows-left-out.txt" | while read -r name; do
+    case $name in
+    *::) found=$(grep "^$name" "$1") ;;
+    *) found=$(grep -x "$name" "$1") ;;
+    esac || echo "tests/windows-left-out.txt: no test is called $name" >&2
+    [ -z "$found" ] || echo "$found"
+  done
+}
+
+# The tests of the program as they are: a script stands in for the program, in a mount namespace.
 program() {
-  local dmv dir tests stays status=0
+  local dmv dir tests stays name status=0
   dmv=$(build)
   begin program
   cd "$top"
   tests=$(cargo test -p dmv-cli --test program --no-run --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*program-[^"]*\)".*/\1/p' | tail -1)
+  if [ $# = 0 ]; then
+    "$tests" --list --format terse | sed -n 's/: test$//p' >"$dir/all.txt"
+    left_out "$dir/all.txt" >"$dir/left-out.txt"
+    echo "$(wc -l <"$dir/left-out.txt") of $(wc -l <"$dir/all.txt") tests are left out"
+    set -- --exact
+    while read -r name; do set -- "$@" --skip "$name"; done <"$dir/left-out.txt"
+  fi
   cat >"$dir/dmv" <<END
 #!/bin/sh
 export WINEPREFIX='$WINEPREFIX' WINEDEBUG=-all LC_ALL=C.UTF-8 PATH=/usr/bin:/bin HOME="Z:\$HOME"
 export XDG_CONFIG_HOME="Z:\$XDG_CONFIG_HOME"
+# Wine 10 ends at once if it is set.
+unset TMPDIR
 exec '$wine' '$dmv' "\$@"
 END
   chmod +x "$dir/dmv"
-  # The tests wait until nothing has their pipes open any more, so this keeps what Wine starts in the background.
-  x86_64-w64-mingw32-gcc -w -x c -o "$dir/stay.exe" - <<<'#include <windows.h>
-    int main() { Sleep(INFINITE); }'
-  "$wine" "$dir/stay.exe" >/dev/null 2>&1 </dev/null &
-  stays=$!
-  sleep 2
+  # The tests wait until nothing has their pipes open any more, so what Wine starts in the background must not begin
+  # with one of theirs.
+  keep_wine
   (cd crates/dmv-cli && unshare -m --propagation slave sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' \
     "$dir/dmv" "$linux" "$tests" --test-threads 2 "$@") || status=$?
   finish "$stays"
