@@ -35,6 +35,17 @@ fn content_pack(place: &Place) -> Outcome<PathBuf> {
     packs.pop().ok_or_else(|| "a pack".into())
 }
 
+/// The pack of `film` with commits and trees: docs/format/pack.md gives the kind in the header.
+fn metadata_pack(place: &Place) -> Outcome<PathBuf> {
+    for entry in fs::read_dir(place.work().join("film/.dmv/packs"))? {
+        let path = entry?.path();
+        if fs::read(&path)?.get(10) == Some(&2) {
+            return Ok(path);
+        }
+    }
+    Err("no pack has metadata".into())
+}
+
 /// Takes the pack away. Returns its id.
 fn lose(place: &Place) -> Outcome<String> {
     let pack = content_pack(place)?;
@@ -77,6 +88,19 @@ fn healing_takes_a_lost_pack_out_of_use_once_nothing_needs_it() -> Outcome {
         assert!(!said.contains("missing"), "{said}");
     }
     film(&place, 0, &["gc"])?;
+    Ok(())
+}
+
+#[test]
+fn a_lost_pack_with_the_commit_of_the_worktree_is_healed() -> Outcome {
+    let place = place()?;
+    fs::remove_file(metadata_pack(&place)?)?;
+    film(&place, 7, &["status"])?;
+    let said = film(&place, 0, &["verify", "--heal"])?;
+    assert!(said.contains("healed: "), "{said}");
+    let said = film(&place, 0, &["status"])?;
+    assert!(said.contains("nothing changed"), "{said}");
+    film(&place, 0, &["checkout", "@~1"])?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use crate::repo::files::open_worktree;
 use crate::repo::upkeep::verify;
 use crate::repo::upkeep::verify::history::Walk;
 use crate::repo::upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport, known, unnamed, uses};
+use crate::store::StoreError;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::properties::PropertyRules;
@@ -274,10 +275,12 @@ fn store_again(
     let _lock = worktree::lock_worktree(repo)?;
     let tree = match open_worktree::open(repo, settings) {
         Ok(tree) => tree,
-        // The worktree's own commit is damaged. No file can restore it.
-        Err(RepoError::Object(_) | RepoError::Absent(AbsentError::Object { .. })) => {
-            return Ok(false);
-        }
+        // The worktree's own commit is damaged or lost. No file can restore it.
+        Err(
+            RepoError::Object(_)
+            | RepoError::Absent(AbsentError::Object { .. })
+            | RepoError::Store(StoreError::LostPack { .. }),
+        ) => return Ok(false),
         Err(e) => return Err(e),
     };
     let known = BaseWithoutFingerprints(TreeBase::new(
