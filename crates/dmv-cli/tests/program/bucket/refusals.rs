@@ -98,7 +98,7 @@ fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
     let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
     let plain = Reply::new("404 Not Found", "404 page not found\n");
-    // A page may be gone soon, so each command asks again as long as it has patience: all wait at the same time.
+    // A page may be gone soon, so each command asks again for a while: all wait at the same time.
     std::thread::scope(|scope| {
         for (page, command) in [
             (page, COMMANDS[0]),
