@@ -94,14 +94,6 @@ impl Clients {
     }
 }
 
-/// Returns options for connections without encryption, if they are plain. They need none of the system's certificates,
-/// which Wine cannot tell.
-fn unencrypted_if(is_plain: bool, options: ClientOptions) -> ClientOptions {
-    options
-        .with_allow_http(is_plain)
-        .with_no_system_certificates(is_plain)
-}
-
 struct Maker<'a> {
     address: &'a BucketAddress,
     settings: &'a Settings,
@@ -226,15 +218,19 @@ impl Maker<'_> {
             return Ok(options);
         };
         self.check_endpoint(endpoint)?;
-        let is_plain = endpoint.starts_with("http://");
-        Ok(unencrypted_if(is_plain, options))
+        Ok(options.with_allow_http(endpoint.starts_with("http://")))
     }
 
     fn web(&self, once: bool) -> Result<HttpStore, NetError> {
         let is_plain = self.address.scheme == Scheme::LocalHttp;
         let scheme = if is_plain { "http" } else { "https" };
         let bundle = self.set("AWS_CA_BUNDLE");
-        let options = unencrypted_if(is_plain, self.options(bundle.as_deref())?);
+        // No service is asked for keys here, so plain HTTP needs none of the system's certificates, which Wine cannot
+        // tell.
+        let options = self.options(bundle.as_deref())?;
+        let options = options
+            .with_allow_http(is_plain)
+            .with_no_system_certificates(is_plain);
         let builder = HttpBuilder::new()
             .with_url(format!("{scheme}://{}", self.address.bucket))
             .with_retry(self.retry(once))

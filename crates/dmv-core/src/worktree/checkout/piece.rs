@@ -112,7 +112,7 @@ impl Target<'_> {
                 Ok(()) => written += piece.bytes(),
                 Err(e) => {
                     let kind = e.kind();
-                    failed = matches!(piece, Piece::Read(..)).then_some(e);
+                    failed = (!matches!(piece, Piece::Unread(..))).then_some(e);
                     return Err(kind.into());
                 }
             }

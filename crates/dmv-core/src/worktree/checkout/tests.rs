@@ -125,6 +125,33 @@ fn bytes_that_another_file_has_stay_in_order() -> Result {
     Ok(())
 }
 
+/// Content of a length that no file can have.
+struct TooLong;
+
+impl Content<&'static str> for TooLong {
+    fn write_blob(&self, _: &&'static str, sink: &mut Sink<'_>) -> Result<(), BoxError> {
+        Ok(sink(Piece::Length(u64::MAX))?)
+    }
+}
+
+#[test]
+fn a_length_that_the_disk_does_not_take_is_a_failed_write() -> Result {
+    let temp = tempfile::tempdir()?;
+    let root = SafeDir::open_root(temp.path())?;
+    let plan = Plan {
+        files: vec![file("f", "")],
+        ..Plan::default()
+    };
+    let (cancel, replaced) = (AtomicBool::new(false), ReplacedEntries::new(&root));
+    let report = apply_plan(&root, &plan, &TooLong, 1, &cancel, &replaced)?;
+    let [why] = &refusals(&report)[..] else {
+        return Err("one file is refused".into());
+    };
+    assert!(why.contains("write"), "{why}");
+    assert_eq!(std::fs::read_dir(temp.path())?.count(), 0);
+    Ok(())
+}
+
 #[test]
 fn a_file_gets_its_name_when_it_is_complete_if_asked() -> Result {
     for rename_always in [true, false] {
